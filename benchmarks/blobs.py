@@ -3,89 +3,35 @@
 ``DjangoSessionManager`` with ``BLOB_STORAGE`` on django-storages' ``S3Storage`` and a database in
 an SQLite file, against Strands' ``S3SessionManager``: the same 50 questions with an image of
 200 kB and 50 answers, the same bucket of one moto server, which is a process of its own. Between
-them and the server is a proxy, a process too, that lets each request wait as a network would; and
-once none. Both are restored by real agents, each time a new one with a new manager, in turns.
+them and the server is a proxy, in the process that only waits, that lets each request wait as a
+network would; and once none. Both are restored by real agents, each time a new one with a new
+manager, in turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
-import logging
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import django
 from django.conf import settings
 
+from .object_storage import BUCKET, KEYS, served, session
+from .servers.proxy import Proxy
+from .tables import table
+
 OURS = "DjangoSessionManager"
 THEIRS = "S3SessionManager"
-BUCKET = "benchmark"
-_KEYS = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "region_name": "us-east-1"}
-
-
-# --- the proxy -----------------------------------------------------------------------------------
-
-
-async def _pass_on(
-    source: asyncio.StreamReader, target: asyncio.StreamWriter, before: Callable[[], float]
-) -> None:
-    with contextlib.suppress(ConnectionError):
-        while data := await source.read(256 * 1024):
-            if wait := before():
-                await asyncio.sleep(wait)
-            target.write(data)
-            await target.drain()
-    target.close()
-
-
-async def _proxy(port: int, latency: float) -> None:
-    """Passes on what it gets; the first bytes of each request wait."""
-
-    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", port)
-        answered = True
-
-        def request() -> float:
-            nonlocal answered
-            wait, answered = (latency if answered else 0.0), False
-            return wait
-
-        def answer() -> float:
-            nonlocal answered
-            answered = True
-            return 0.0
-
-        await asyncio.gather(
-            _pass_on(reader, upstream_writer, request), _pass_on(upstream_reader, writer, answer)
-        )
-
-    server = await asyncio.start_server(connect, "127.0.0.1", 0, backlog=512)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
-
-
-def _moto() -> None:
-    from moto.server import ThreadedMotoServer
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    print(server.get_host_and_port()[1], flush=True)
-    while True:
-        time.sleep(3600)
-
-
-# --- what is measured ----------------------------------------------------------------------------
 
 
 def configure(endpoint: str, directory: str) -> None:
@@ -106,9 +52,9 @@ def configure(endpoint: str, directory: str) -> None:
             "blobs": {
                 "BACKEND": "storages.backends.s3.S3Storage",
                 "OPTIONS": {
-                    "access_key": _KEYS["aws_access_key_id"],
-                    "secret_key": _KEYS["aws_secret_access_key"],
-                    "region_name": _KEYS["region_name"],
+                    "access_key": KEYS["aws_access_key_id"],
+                    "secret_key": KEYS["aws_secret_access_key"],
+                    "region_name": KEYS["region_name"],
                     "bucket_name": BUCKET,
                     "endpoint_url": endpoint,
                 },
@@ -131,18 +77,11 @@ def manager(name: str, endpoint: str) -> Any:
         from django_agent_sessions.adapters.strands import DjangoSessionManager
 
         return DjangoSessionManager("conversation")
-    import boto3
     from strands.session.s3_session_manager import S3SessionManager
 
-    # One for the process: to make it takes longer than to restore a short conversation.
-    global _session
-    _session = _session or boto3.Session(**_KEYS)
     return S3SessionManager(
-        "conversation", BUCKET, prefix="strands", boto_session=_session, endpoint_url=endpoint
+        "conversation", BUCKET, prefix="strands", boto_session=session(), endpoint_url=endpoint
     )
-
-
-_session: Any = None
 
 
 def conversation(images: int, size: int) -> Iterator[dict[str, Any]]:
@@ -194,7 +133,6 @@ def restore(name: str, endpoint: str, images: int, size: int) -> float:
 
 def _work(given: argparse.Namespace) -> None:
     configure(given.endpoint, given.directory)
-    import boto3
     import strands  # noqa: F401 - imported by every program that has an agent
     from strands.session.s3_session_manager import S3SessionManager  # noqa: F401 - so are these
 
@@ -204,8 +142,6 @@ def _work(given: argparse.Namespace) -> None:
         from django.core.management import call_command
 
         call_command("migrate", verbosity=0)
-        with contextlib.suppress(Exception):
-            boto3.client("s3", endpoint_url=given.endpoint, **_KEYS).create_bucket(Bucket=BUCKET)
     do = upload if given.work == "upload" else restore
     names = given.names.split(",")
     took: dict[str, list[float]] = {name: [] for name in names}
@@ -215,34 +151,12 @@ def _work(given: argparse.Namespace) -> None:
     print(json.dumps(took))
 
 
-# --- the run -------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _server(*arguments: object) -> Iterator[int]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.blobs", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    try:
-        yield int(process.stdout.readline())
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-
-
-def measure(latency: float, directory: str, given: argparse.Namespace) -> None:
-    """Measures at one latency, and prints rows of a table."""
-    with _server("--serve", "moto") as moto, contextlib.ExitStack() as stack:
-        port = moto
-        if latency:
-            port = stack.enter_context(
-                _server("--serve", "proxy", "--port", moto, "--latency", latency)
-            )
-        run = ["--endpoint", f"http://127.0.0.1:{port}", "--directory", directory]
+def measure(latency: float, directory: str, given: argparse.Namespace) -> list[list[str]]:
+    """Measure at one latency; return the rows of a table."""
+    with served() as endpoint:
+        proxy = Proxy(lambda: int(endpoint.rpartition(":")[2]), latency=latency / 1000)
+        through = f"http://127.0.0.1:{proxy.port}" if latency else endpoint
+        run = ["--endpoint", through, "--directory", directory]
         run += ["--images", str(given.images), "--size", str(given.size)]
 
         def process(work: str, names: str, times: int) -> dict[str, list[float]]:
@@ -253,23 +167,21 @@ def measure(latency: float, directory: str, given: argparse.Namespace) -> None:
             return found
 
         both = f"{OURS},{THEIRS}"
-        _row(latency, "100 appends", process("upload", both, 1))
+        rows = [_row(latency, "100 appends", process("upload", both, 1))]
         cold: dict[str, list[float]] = {OURS: [], THEIRS: []}
         for _ in range(given.processes):
             # A process each: the second would find modules and connections ready.
             for name in (OURS, THEIRS):
                 cold[name] += process("restore", name, 1)[name]
-        _row(latency, "restore, first in a process", cold)
+        rows.append(_row(latency, "restore, first in a process", cold))
         warm = process("restore", both, given.times + 1)
-        _row(latency, "restore", {name: found[1:] for name, found in warm.items()})
+        rows.append(_row(latency, "restore", {name: found[1:] for name, found in warm.items()}))
+        return rows
 
 
-def _row(latency: float, what: str, took: dict[str, list[float]]) -> None:
+def _row(latency: float, what: str, took: dict[str, list[float]]) -> list[str]:
     ours, theirs = (statistics.median(took[name]) * 1000 for name in (OURS, THEIRS))
-    print(
-        f"| {what} | {latency:g} ms | {ours:,.0f} | {theirs:,.0f} | {theirs / ours:.1f}× |",
-        flush=True,
-    )
+    return [what, f"{latency:g} ms", f"{ours:,.0f}", f"{theirs:,.0f}", f"{theirs / ours:.1f}×"]
 
 
 def main() -> None:
@@ -280,22 +192,18 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=200_000)
     parser.add_argument("--times", type=int, default=9)
     parser.add_argument("--processes", type=int, default=3)
-    for name in ("serve", "work", "names", "endpoint", "directory"):
+    for name in ("work", "names", "endpoint", "directory"):
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
-    parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.serve == "moto":
-        _moto()
-    elif given.serve:
-        asyncio.run(_proxy(given.port, given.latency / 1000))
-    elif given.work:
+    if given.work:
         _work(given)
     else:
-        print("| what | latency | ours (ms) | S3SessionManager (ms) | times as fast |")
-        print("| --- | ---: | ---: | ---: | ---: |")
+        rows = []
         for latency in (0.0, 25.0, 100.0) if given.latency is None else (given.latency,):
             with tempfile.TemporaryDirectory() as directory:
-                measure(latency, directory, given)
+                rows += measure(latency, directory, given)
+        head = ["what", "latency", "ours (ms)", "S3SessionManager (ms)", "times as fast"]
+        print(table(head, rows))
 
 
 if __name__ == "__main__":

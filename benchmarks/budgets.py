@@ -43,35 +43,18 @@ ELSEWHERE = (
 
 @dataclass(frozen=True)
 class Budget:
-    """One line of the budgets that compare stores.
-
-    Attributes:
-        subject: What is held to it.
-        ours: Which stores of the app are.
-        reading: The figure; a larger one is a slower or bigger store.
-        against: The names of the stores it is compared with; the best of them counts.
-        most: The most that ours may be, as a multiple of the other's.
-    """
+    """One line of the budgets that compare stores."""
 
     subject: str
     ours: tuple[str, ...]
-    reading: Reading
-    against: tuple[str, ...]
-    most: float
+    reading: Reading  # a larger figure is a slower or bigger store
+    against: tuple[str, ...]  # the best of them counts
+    most: float  # as a multiple of the other store's figure
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A budget and what was measured.
-
-    Attributes:
-        subject: What is held to it.
-        allowed: The budget, in words.
-        ours: What of the app was measured.
-        measured: What came out, in words.
-        against: What it is compared with.
-        kept: Whether the budget was kept; None if a store to compare with was not measured.
-    """
+    """A budget and what was measured."""
 
     subject: str
     allowed: str
@@ -82,15 +65,7 @@ class Verdict:
 
 
 def judge(alias: str, measured: Measured) -> Iterator[Verdict]:
-    """Holds what was measured on a database to its budgets.
-
-    Args:
-        alias: ``sqlite`` or ``postgresql``.
-        measured: The figures of each store.
-
-    Yields:
-        A verdict for each budget and store.
-    """
+    """Holds what was measured on a database to its budgets."""
     for budget in _budgets(alias):
         allowed = (
             f"at least {1 / budget.most:g}× as fast"

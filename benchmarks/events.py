@@ -1,56 +1,49 @@
 """``python -m benchmarks.events``: what idle streams of events take of a server.
 
 One uvicorn process, SQLite or PostgreSQL (``--postgresql``; PGHOST, PGPORT, PGUSER, PGPASSWORD),
-a session per stream. It needs Linux, which tells in ``/proc`` what a process takes.
+a session per stream.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import re
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import django
+import psutil
 from django.conf import settings
 from django.urls import path
 
+from . import base_settings, postgresql
+
 IDLE_SECONDS = 20
+urlpatterns: list[Any] = []
 
 
 def configure(database: str) -> None:
     name = os.environ["EVENTS_DATABASE"]
-    given: dict[str, Any] = {"ENGINE": "django.db.backends.sqlite3", "NAME": name}
-    if database == "postgresql":
-        given = {
-            "ENGINE": "django.db.backends.postgresql",
-            "NAME": name,
-            "HOST": os.environ.get("PGHOST", "127.0.0.1"),
-            "PORT": os.environ.get("PGPORT", "5432"),
-            "USER": os.environ.get("PGUSER", "postgres"),
-            "PASSWORD": os.environ.get("PGPASSWORD", ""),
-        }
+    entry: dict[str, Any] = {"ENGINE": "django.db.backends.sqlite3", "NAME": name}
     settings.configure(
-        SECRET_KEY="benchmark",
+        SECRET_KEY=base_settings.SECRET_KEY,
         ALLOWED_HOSTS=["*"],
-        DATABASES={"default": given},
+        DATABASES={"default": postgresql.entry(name) if database == "postgresql" else entry},
         USE_TZ=True,
         ROOT_URLCONF=__name__,
-        DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
+        DEFAULT_AUTO_FIELD=base_settings.DEFAULT_AUTO_FIELD,
         INSTALLED_APPS=[
-            "django.contrib.auth",
-            "django.contrib.contenttypes",
             "django.contrib.sessions",
             "rest_framework",
-            "django_agent_sessions",
+            *base_settings.INSTALLED_APPS,
         ],
         MIDDLEWARE=[
             "django.contrib.sessions.middleware.SessionMiddleware",
@@ -70,7 +63,7 @@ def serve(database: str) -> None:
     urlpatterns.append(path("<str:session>/", SessionEventsView.as_view(max_streams=100_000)))
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        # So that who asks too early waits, and is not refused.
+        # A client that asks too early waits, and is not refused.
         listening.listen(1024)
         print(listening.getsockname()[1], flush=True)
         config = uvicorn.Config(get_asgi_application(), log_level="error", lifespan="off")
@@ -78,25 +71,8 @@ def serve(database: str) -> None:
         uvicorn.Server(config).run(sockets=[listening])
 
 
-urlpatterns: list[Any] = []
-
-
-def memory(pid: int) -> float:
-    """Megabytes."""
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    assert found is not None
-    return int(found[1]) / 1024
-
-
-def processor(pid: int) -> float:
-    """Seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def measure(streams: int, database: str) -> None:
-    configure(database)
-    import httpx
+def fill(streams: int) -> tuple[list[Any], dict[str, str]]:
+    """Make a session for each stream; return their keys, and the cookies of their owner."""
     from django.contrib.auth import get_user_model
     from django.core.management import call_command
     from django.db import connections
@@ -107,51 +83,67 @@ def measure(streams: int, database: str) -> None:
     call_command("migrate", verbosity=0)
     user = get_user_model().objects.create_user("ada")
     store = SessionStore(owner=user)
-    keys = [store.create(f"session {number}").id for number in range(streams)]
+    keys = []
     for number in range(streams):
-        agent = store.agents.open(store.get(f"session {number}"), dialect="strands")
+        session = store.create(f"session {number}")
+        agent = store.agents.open(session, dialect="strands")
         store.append_many(agent, [{"role": "user", "content": [{"text": "Hello"}]}] * 10)
+        keys.append(session.id)
     browser = Client()
     browser.force_login(user)
-    cookies = {name: morsel.value for name, morsel in browser.cookies.items()}
     connections.close_all()
+    return keys, {name: morsel.value for name, morsel in browser.cookies.items()}
+
+
+def measure(streams: int, database: str) -> None:
+    configure(database)
+    keys, cookies = fill(streams)
     command = [sys.executable, "-m", "benchmarks.events", "--serve"]
     command += ["--postgresql"] if database == "postgresql" else []
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
-    address = f"http://127.0.0.1:{int(server.stdout.readline())}"
-    limits = httpx.Limits(max_connections=None)
     try:
-        with (
-            httpx.Client(cookies=cookies, limits=limits, timeout=60) as client,
-            ExitStack() as all_,
-        ):
-            client.head(f"{address}/{keys[0]}/").raise_for_status()
-            before = memory(server.pid)
-            began = time.monotonic()
-
-            def begin(key: Any) -> Any:
-                response = all_.enter_context(client.stream("GET", f"{address}/{key}/"))
-                lines = response.iter_lines()
-                assert any(line == "event: ready" for line in lines)
-                return lines
-
-            with ThreadPoolExecutor(8) as pool:
-                opened = list(pool.map(begin, keys))
-            took = time.monotonic() - began
-            time.sleep(3)
-            used, threads = processor(server.pid), len(os.listdir(f"/proc/{server.pid}/task"))
-            time.sleep(IDLE_SECONDS)
-            share = (processor(server.pid) - used) / IDLE_SECONDS
-            after = memory(server.pid)
-            print(f"{database}, {len(opened)} streams, opened in {took:.1f} s")
-            print(f"memory: {before:.0f} MB before, {after:.0f} MB with them "
-                  f"({(after - before) * 1024 / streams:.0f} KB each)")  # fmt: skip
-            print(f"processor: {share:.1%} of one; threads: {threads}")
+        address = f"http://127.0.0.1:{int(server.stdout.readline())}"
+        listen(psutil.Process(server.pid), address, keys, cookies, database)
     finally:
         server.terminate()
         server.wait(20)
         server.stdout.close()
+
+
+def listen(
+    server: psutil.Process,
+    address: str,
+    keys: Sequence[Any],
+    cookies: dict[str, str],
+    database: str,
+) -> None:
+    """Open a stream for each session, and print what the server takes while they are idle."""
+    import httpx
+
+    limits = httpx.Limits(max_connections=None)
+    with httpx.Client(cookies=cookies, limits=limits, timeout=60) as client, ExitStack() as opened:
+
+        def begin(key: Any) -> None:
+            response = opened.enter_context(client.stream("GET", f"{address}/{key}/"))
+            assert any(line == "event: ready" for line in response.iter_lines())
+
+        client.head(f"{address}/{keys[0]}/").raise_for_status()
+        before = server.memory_info().rss
+        began = time.monotonic()
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(begin, keys))
+        took = time.monotonic() - began
+        time.sleep(3)
+        server.cpu_percent()
+        share = server.cpu_percent(IDLE_SECONDS)
+        after = server.memory_info().rss
+        print(f"{database}, {len(keys)} streams, opened in {took:.1f} s")
+        print(
+            f"memory: {before / 2**20:.0f} MB before, {after / 2**20:.0f} MB with them "
+            f"({(after - before) / 1024 / len(keys):.0f} KB each)"
+        )
+        print(f"processor: {share:.1f}% of one; threads: {server.num_threads()}")
 
 
 def main() -> None:
@@ -160,31 +152,16 @@ def main() -> None:
     parser.add_argument("--postgresql", action="store_true")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    database = "postgresql" if given.postgresql else "sqlite"
     if given.serve:
-        serve(database)
-        return
-    with tempfile.TemporaryDirectory() as directory:
-        os.environ["EVENTS_DATABASE"] = str(Path(directory) / "events.sqlite3")
-        if database == "sqlite":
-            measure(given.streams, database)
-            return
-    measure_on_server(given.streams)
-
-
-def measure_on_server(streams: int) -> None:
-    import psycopg
-    from psycopg import sql
-
-    name = os.environ["EVENTS_DATABASE"] = f"agent_sessions_events_{os.getpid()}"
-    host, user = os.environ.get("PGHOST", "127.0.0.1"), os.environ.get("PGUSER", "postgres")
-    with psycopg.connect(host=host, user=user, dbname="postgres", autocommit=True) as server:
-        server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        try:
-            measure(streams, "postgresql")
-        finally:
-            drop = sql.SQL("DROP DATABASE {} WITH (FORCE)")
-            server.execute(drop.format(sql.Identifier(name)))
+        serve("postgresql" if given.postgresql else "sqlite")
+    elif given.postgresql:
+        name = os.environ["EVENTS_DATABASE"] = f"agent_sessions_events_{os.getpid()}"
+        with postgresql.database(name):
+            measure(given.streams, "postgresql")
+    else:
+        with tempfile.TemporaryDirectory() as directory:
+            os.environ["EVENTS_DATABASE"] = str(Path(directory) / "events.sqlite3")
+            measure(given.streams, "sqlite")
 
 
 if __name__ == "__main__":

@@ -11,22 +11,20 @@ import argparse
 import asyncio
 import json
 import os
-import re
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from . import memory
+from .tables import table
+
 _WORDS = "the quick brown fox jumps over the lazy dog and does it again "
 
 
 def main() -> int:
-    """Runs the measurement.
-
-    Returns:
-        The exit status.
-    """
+    """Runs the measurement."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.importing", description=__doc__)
     parser.add_argument("--messages", type=int, default=100_000)
     parser.add_argument("--sessions", type=int, default=1)
@@ -51,16 +49,16 @@ def main() -> int:
         f"{arguments.messages} messages in {arguments.sessions} sessions, "
         f"{file.stat().st_size / 1e6:.0f} MB; load before: {os.getloadavg()[0]:.1f}\n"
     )
-    print("| database | messages | seconds | messages a second | peak RSS | of it at the start |")
-    print("|---|---|---|---|---|---|")
+    rows = []
     for alias in arguments.database or ["sqlite", "postgresql"]:
         with databases.prepared(alias):
             found = _measured(alias, file)
-            print(
-                f"| {databases.version(alias)} | {found['messages']} | {found['seconds']:.1f} | "
-                f"{found['messages'] / found['seconds']:.0f} | {found['peak'] / 1e6:.0f} MB | "
-                f"{found['start'] / 1e6:.0f} MB |"
-            )
+            rate = found["messages"] / found["seconds"]
+            figures = [found["messages"], f"{found['seconds']:.1f}", f"{rate:.0f}"]
+            peaks = [f"{found[name] / 1e6:.0f} MB" for name in ("peak", "start")]
+            rows.append([databases.version(alias), *figures, *peaks])
+    head = ["database", "messages", "seconds", "messages a second", "peak RSS"]
+    print(table([*head, "of it at the start"], rows))
     return 0
 
 
@@ -116,17 +114,16 @@ def _imported(alias: str, file: str) -> dict[str, Any]:
     connections[alias].settings_dict["NAME"] = os.environ["BENCHMARK_DATABASE"]
     source = open_source("openai-sqlite", file)
     connections[alias].ensure_connection()
-    start = _peak()
+    start = memory.read("VmHWM")
     began = time.perf_counter()
     report = import_sessions(source, using=alias)
     seconds = time.perf_counter() - began
-    return {"messages": report.messages, "seconds": seconds, "peak": _peak(), "start": start}
-
-
-def _peak() -> int:
-    """Asks Linux, because the usual figure has that of the process that started this one in it."""
-    status = Path("/proc/self/status").read_text()
-    return int(re.findall(r"VmHWM:\s*(\d+) kB", status)[0]) * 1024
+    return {
+        "messages": report.messages,
+        "seconds": seconds,
+        "peak": memory.read("VmHWM"),
+        "start": start,
+    }
 
 
 if __name__ == "__main__":

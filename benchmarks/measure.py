@@ -32,29 +32,17 @@ PATIENCE = 6.0
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured.
+    """How much is measured."""
 
-    Attributes:
-        some: Messages of a conversation of middling length.
-        many: Messages of a long one.
-        rounds: How often every store has its turn.
-        appends: Single appends in a turn.
-        concurrent: Conversations that are written to at the same time.
-        each: Messages that each of them gets in a turn.
-        sessions: Sessions of which some are listed.
-        turns: Questions and answers of the conversation whose bytes are counted.
-        processes: How many stores, at the most, restore in a process of their own.
-    """
-
-    some: int = 1_000
-    many: int = 10_000
-    rounds: int = 5
-    appends: int = 40
-    concurrent: int = 50
-    each: int = 10
-    sessions: int = 100_000
-    turns: int = 500
-    processes: int = 100
+    some: int = 1_000  # messages of a conversation of middling length
+    many: int = 10_000  # messages of a long one
+    rounds: int = 5  # turns of every store
+    appends: int = 40  # single appends in a turn
+    concurrent: int = 50  # conversations that are written to at the same time
+    each: int = 10  # messages that each of them gets in a turn
+    sessions: int = 100_000  # of which some are listed
+    turns: int = 500  # of the conversation whose bytes are counted
+    processes: int = 100  # stores, at the most, that restore in a process of their own
 
 
 QUICK = Plan(
@@ -73,35 +61,21 @@ QUICK = Plan(
 
 @dataclass
 class Figures:
-    """What one store was measured to need.
+    """What one store was measured to need."""
 
-    Attributes:
-        seconds: The median seconds of each operation; those it cannot do are missing.
-        rate: Messages per second of the concurrent conversations.
-        size: Bytes stored per message, indexes included.
-        written: Bytes written in a conversation of ``Plan.turns``.
-        memory: Bytes that a process takes more, at the most, while it restores the long one.
-        fewer: Operations that took so long that they were repeated less often than others.
-    """
-
-    seconds: dict[str, float] = field(default_factory=dict)
-    rate: float | None = None
-    size: float | None = None
-    written: int | None = None
-    memory: int | None = None
-    fewer: set[str] = field(default_factory=set)
+    seconds: dict[str, float] = field(default_factory=dict)  # median of each operation
+    rate: float | None = None  # messages per second of the concurrent conversations
+    size: float | None = None  # bytes stored per message, indexes included
+    written: int | None = None  # bytes written in a conversation of `Plan.turns`
+    memory: int | None = None  # bytes that the restore of the long one takes more
+    fewer: set[str] = field(default_factory=set)  # operations repeated less often
 
 
 Operation = Callable[[], Awaitable[object]]
 
 
 class Operations:
-    """The timed operations of one store, on conversations that are filled beforehand.
-
-    Args:
-        store: A store that was started.
-        plan: How much is measured.
-    """
+    """The timed operations of one store, on conversations that are filled beforehand."""
 
     def __init__(self, store: Store, plan: Plan) -> None:
         self._store = store
@@ -111,11 +85,7 @@ class Operations:
         self._lists = True
 
     async def fill(self) -> Figures:
-        """Writes the conversations that are appended to and read.
-
-        Returns:
-            What was found on the way: bytes stored and written.
-        """
+        """Writes the conversations that are appended to and read."""
         plan, found = self._plan, Figures()
         # The first one warms everything up that is done once.
         for name, count in {"warm": 10, "few": 10}.items():
@@ -141,11 +111,7 @@ class Operations:
         return found
 
     def names(self, turn: int) -> dict[str, int]:
-        """The operations, with how often each runs in a turn.
-
-        Args:
-            turn: The number of the round.
-        """
+        """The operations, with how often each runs in a turn."""
         appends = self._plan.appends
         few = max(1, appends // 8)
         times = {
@@ -169,34 +135,27 @@ class Operations:
         return times
 
     async def prepare(self, name: str) -> Operation:
-        """Makes ready what is not part of an operation.
-
-        Args:
-            name: One of :meth:`names`.
-
-        Returns:
-            The operation itself.
-        """
+        """Makes ready what is not part of an operation."""
         kind, _, where = name.partition(" ")
         if kind == "append":
-            message = self._store.messages.list(1)[0]
+            message = self._store.messages(1)[0]
             if where == "0":
                 conversation = await self._store.conversation(f"new-{next(self._numbers)}")
             else:
                 conversation = self._kept[name]
             return lambda: conversation.append(message)
         if kind == "batch":
-            messages = self._store.messages.list(BATCH)
+            messages = self._store.messages(BATCH)
             return lambda: self._kept["batches"].append_many(messages)
         if kind == "latest":
             return lambda: _expect(LATEST, self._kept["many"].latest(LATEST))
         if kind == "list":
             listed = min(LISTED, self._plan.sessions)
-            return lambda: _expect(listed, self._store.sessions.list(LISTED))
+            return lambda: _expect(listed, self._store.list_sessions(LISTED))
         if kind == "delete":
             doomed = f"doomed-{next(self._numbers)}"
             await (await self._store.conversation(doomed)).fill(
-                self._store.messages.list(self._plan.many)
+                self._store.messages(self._plan.many)
             )
             return lambda: self._store.delete(doomed)
         key, count = {
@@ -204,16 +163,12 @@ class Operations:
             "some": ("some", self._plan.some),
             "many": ("many", self._plan.many),
         }[where]
-        return lambda: _expect(count, _length(self._store.messages.restore(key)))
+        return lambda: _expect(count, _length(self._store.restore(key)))
 
     async def write_at_once(self) -> float:
-        """Appends to many conversations at the same time.
-
-        Returns:
-            Messages per second.
-        """
+        """Appends to many conversations at the same time."""
         each, count = self._plan.each, self._plan.concurrent
-        messages = [self._store.messages.list(each) for _ in range(count)]
+        messages = [self._store.messages(each) for _ in range(count)]
         started = time.perf_counter()
         await asyncio.gather(
             *(_append_all(self._kept[f"{number}"], messages[number]) for number in range(count))
@@ -226,14 +181,14 @@ class Operations:
 
     async def _keep(self, name: str, count: int) -> None:
         conversation = await self._store.conversation(name.replace(" ", "-"))
-        await conversation.fill(self._store.messages.list(count))
+        await conversation.fill(self._store.messages(count))
         self._kept[name] = conversation
 
     async def _talk(self, found: Figures) -> None:
         """Has a conversation of questions and answers, one message after the other."""
         store, turns = self._store, self._plan.turns
         conversation = await store.conversation("talk")
-        messages = store.messages.list(2 * turns)
+        messages = store.messages(2 * turns)
         size, written = await store.size(), await store.written()
         for number, message in enumerate(messages):
             await conversation.append(message)
@@ -248,16 +203,7 @@ class Operations:
 
 
 async def measure(stores: Sequence[Store], plan: Plan, missing: list[str]) -> dict[str, Figures]:
-    """Measures stores side by side.
-
-    Args:
-        stores: The stores on one database.
-        plan: How much is measured.
-        missing: Is told what is left out, and why.
-
-    Returns:
-        The figures of each store, by its name.
-    """
+    """Measures stores side by side."""
     alias = stores[0].alias
     figures, operations, started = {}, {}, []
     for store in stores:

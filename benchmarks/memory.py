@@ -23,16 +23,7 @@ _STATUS, _REFERENCES = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def ask(store: Store, name: str, *, warm: str) -> int | None:
-    """Has a conversation restored.
-
-    Args:
-        store: The store that has it.
-        name: The conversation.
-        warm: A short one.
-
-    Returns:
-        Bytes; None where the system does not tell.
-    """
+    """Has a conversation restored."""
     from . import settings
 
     if not _REFERENCES.exists():
@@ -57,11 +48,11 @@ async def _restore(alias: str, path: str, name: str, warm: str) -> int:
 
     store = find(path)(alias)
     await store.start()
-    await store.messages.restore(warm)
+    await store.restore(warm)
     gc.collect()
     before = _begin()
-    found = await store.messages.restore(name)
-    peak = _read("VmHWM")
+    found = await store.restore(name)
+    peak = read("VmHWM")
     assert len(found)
     # Not stopped: that would take away what others use.
     return peak - before
@@ -70,10 +61,10 @@ async def _restore(alias: str, path: str, name: str, warm: str) -> int:
 def _begin() -> int:
     """Lets the peak begin anew."""
     _REFERENCES.write_text("5")
-    return _read("VmRSS")
+    return read("VmRSS")
 
 
-def _read(name: str) -> int:
+def read(name: str) -> int:
     found = re.search(rf"{name}:\s*(\d+) kB", _STATUS.read_text())
     assert found is not None
     return int(found[1]) * 1024

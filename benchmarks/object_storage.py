@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 BUCKET = "benchmark"
-_KEYS = {
+KEYS = {
     "aws_access_key_id": "test",
     "aws_secret_access_key": "test",
     "region_name": "us-east-1",
@@ -26,11 +27,7 @@ input()
 
 @contextlib.contextmanager
 def served() -> Iterator[str]:
-    """Starts the server, makes the bucket, and stops the server at the end.
-
-    Yields:
-        Where it is, which is in the environment meanwhile, as boto3 looks for it.
-    """
+    """Starts the server, makes the bucket, and stops the server at the end."""
     there = os.environ.get("AWS_ENDPOINT_URL")
     if there:
         yield there
@@ -53,8 +50,9 @@ def served() -> Iterator[str]:
         server.communicate("\n")
 
 
+@functools.cache
 def session() -> Any:
     """A boto session, of which a process needs one: to make it takes long."""
     import boto3
 
-    return boto3.Session(**_KEYS)
+    return boto3.Session(**KEYS)

@@ -14,14 +14,7 @@ from .databases import table_size
 
 
 def bytes_per_message(alias: str) -> str:
-    """Makes the index of all messages that are there, and measures it.
-
-    Args:
-        alias: ``postgresql``.
-
-    Returns:
-        A sentence.
-    """
+    """Makes the index of all messages that are there, and measures it."""
     given = {"DATABASE": alias, "FULL_TEXT_SEARCH": "simple"}
     with override_settings(AGENT_SESSIONS=given):
         call_command("agent_sessions_search_index", "create", database=alias, stdout=io.StringIO())

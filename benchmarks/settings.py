@@ -1,4 +1,4 @@
-"""Django's settings for the measurement: databases of this process alone, set up as documented.
+"""Django's settings of ``python -m benchmarks``: databases of this process alone, as documented.
 
 SQLite keeps its default ``synchronous=FULL``, as the other stores do, so that every store gives
 the same promise.
@@ -12,6 +12,10 @@ import shutil
 import tempfile
 from importlib.util import find_spec
 
+from . import base_settings as base
+from .base_settings import *  # noqa: F403
+from .postgresql import entry
+
 # A process that measures a part of it is told both by the one that started it.
 NAME = os.environ.get("BENCHMARK_NAME", f"agent_sessions_benchmark_{os.getpid()}")
 DIRECTORY = os.environ.get("BENCHMARK_DIRECTORY", "")
@@ -19,15 +23,7 @@ if not DIRECTORY:
     DIRECTORY = tempfile.mkdtemp(prefix="agent-sessions-benchmark-")
     atexit.register(shutil.rmtree, DIRECTORY, ignore_errors=True)
 
-_POSTGRESQL = {
-    "ENGINE": "django.db.backends.postgresql",
-    "NAME": NAME,
-    "HOST": os.environ.get("PGHOST", "127.0.0.1"),
-    "PORT": os.environ.get("PGPORT", "5432"),
-    "USER": os.environ.get("PGUSER", "postgres"),
-    "PASSWORD": os.environ.get("PGPASSWORD", ""),
-    "CONN_MAX_AGE": 60,
-}
+_POSTGRESQL = entry(NAME, CONN_MAX_AGE=60)
 DATABASES = {
     # For the stores of others that know no alias; they are measured on PostgreSQL.
     "default": _POSTGRESQL,
@@ -43,15 +39,7 @@ DATABASES = {
         },
     },
 }
-SECRET_KEY = "benchmark"
-TIME_ZONE = "UTC"
-USE_TZ = True
-DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-INSTALLED_APPS = [
-    "django.contrib.auth",
-    "django.contrib.contenttypes",
-    "django_agent_sessions",
-]
+INSTALLED_APPS = list(base.INSTALLED_APPS)
 if find_spec("agentic_django"):
     INSTALLED_APPS.append("agentic_django")
     # It wants something that makes a dictionary of agents; nobody asks for one.

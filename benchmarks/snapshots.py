@@ -24,6 +24,7 @@ from typing import Any
 
 from . import object_storage
 from .budgets import Verdict
+from .tables import table
 
 MOST = 1.5
 """The most that a save may take, as a multiple of the SDK's own part."""
@@ -90,11 +91,7 @@ class Statements:
 
 
 def converse(storage: Any, turns: int) -> float:
-    """Lets an agent talk.
-
-    Returns:
-        Seconds in all.
-    """
+    """Lets an agent talk."""
     from strands import Agent
     from strands.agent.conversation_manager import NullConversationManager
     from strands.session import SnapshotSessionManager
@@ -163,13 +160,7 @@ def talked(storages: dict[str, Any], turns: int) -> list[list[str]]:
 
 @dataclass
 class Saves:
-    """What it takes to save one message more.
-
-    Attributes:
-        own: The median seconds of the SDK's part: taking the snapshot, and making bytes of it.
-        added: The median seconds of each storage's part.
-        written: The mean of the bytes that each storage wrote: a file grows by whole pages.
-    """
+    """What it takes to save one message more."""
 
     own: float
     added: dict[str, float]
@@ -179,14 +170,7 @@ class Saves:
 def one_more(
     storages: dict[str, Any], length: int, rounds: int, written: Callable[[], int | None]
 ) -> Saves:
-    """Saves one message more at a length, on each storage in turns.
-
-    Args:
-        storages: By their names; the conversation must be new to them.
-        length: How many messages there are already.
-        rounds: How often.
-        written: Tells how many bytes were written by now.
-    """
+    """Saves one message more at a length, on each storage in turns."""
     from strands import Agent
     from strands.session.snapshot_session_manager import _serialize_snapshot
 
@@ -233,17 +217,7 @@ def one_more(
 
 
 def judge(alias: str, short: int, long: int, rounds: int) -> Iterator[Verdict]:
-    """Holds a save on ``DjangoStorage`` to its budgets, at two lengths.
-
-    Args:
-        alias: ``sqlite`` or ``postgresql``.
-        short: Messages of the one conversation.
-        long: Messages of the other.
-        rounds: How often one more is saved.
-
-    Yields:
-        A verdict for each budget.
-    """
+    """Holds a save on ``DjangoStorage`` to its budgets, at two lengths."""
     from django_agent_sessions.adapters.strands import DjangoStorage
     from django_agent_sessions.models import SessionMessage, Snapshot
 
@@ -287,12 +261,6 @@ def judge(alias: str, short: int, long: int, rounds: int) -> Iterator[Verdict]:
         f"at {short:,} messages: {rows[0]}",
         rows[0] == rows[1],
     )
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """Writes a table in Markdown."""
-    lines = [head, ["---", *["--:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def main() -> int:

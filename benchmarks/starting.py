@@ -38,14 +38,7 @@ print(time.perf_counter() - began)
 
 
 def judge(rounds: int) -> Iterator[Verdict]:
-    """Measures and judges.
-
-    Args:
-        rounds: How many processes of each kind.
-
-    Yields:
-        A verdict for each kind of project.
-    """
+    """Measures and judges."""
     taken: dict[tuple[str, bool], list[float]] = defaultdict(list)
     for turn in range(rounds + 1):
         for project, apps in _PROJECTS.items():

@@ -15,13 +15,18 @@ class AgentSessionsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from django_agent_sessions import checks  # noqa: F401 - registers the system checks
+        from django_agent_sessions import (
+            checks,  # noqa: F401 - registers the system checks
+            conf,
+        )
         from django_agent_sessions.blobs.blob_rows import before_session_deletion
+        from django_agent_sessions.content import dialects
         from django_agent_sessions.db import sqlite_secure_delete, transaction_join, workers
         from django_agent_sessions.governance import legal_hold
         from django_agent_sessions.models import Session
         from django_agent_sessions.models.deletion import session_tombstoned
 
+        dialects.configure(lambda: conf.get_settings().DIALECTS)
         connection_created.connect(
             transaction_join.remember_thread_connection, dispatch_uid="agent_sessions"
         )

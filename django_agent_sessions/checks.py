@@ -15,6 +15,7 @@ from django.db import DatabaseError, connections, router
 from django.db.models import Model
 
 from django_agent_sessions import conf
+from django_agent_sessions.content import dialects
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
 
@@ -113,6 +114,26 @@ def check_detectors(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> l
             )
         ]
     return []
+
+
+@register
+@_requires_valid("DIALECTS")
+def check_dialects(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Check that the configured message formats exist; without them transcripts show JSON."""
+    problems: list[CheckMessage] = []
+    for path in conf.get_settings().DIALECTS:
+        try:
+            dialects.load(path)
+        except Exception as error:
+            problems.append(
+                Error(
+                    f"AGENT_SESSIONS['DIALECTS'] has {path!r}, which cannot be loaded: {error}",
+                    hint="Set it to the dotted paths of subclasses of "
+                    "django_agent_sessions.content.dialects.Dialect.",
+                    id="agent_sessions.E009",
+                )
+            )
+    return problems
 
 
 @register

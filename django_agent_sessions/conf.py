@@ -1,12 +1,11 @@
-"""The ``AGENT_SESSIONS`` setting: typed, documented, and read at each access.
+"""The ``AGENT_SESSIONS`` setting: typed and documented.
 
-The parsed settings are cached only while the value is unchanged, so that ``override_settings``
-works.
+The parsed settings are cached while the setting is the same dict, so that reading them costs
+nothing and ``override_settings`` works.
 """
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import difflib
 import math
@@ -98,6 +97,11 @@ class AgentSessionsSettings:
     DETECTORS: tuple[str, ...] = ()
     """Dotted paths of additional detectors: see :mod:`django_agent_sessions.content.detectors`."""
 
+    DIALECTS: tuple[str, ...] = ()
+    """Dotted paths of additional message formats, subclasses of
+    :class:`django_agent_sessions.content.dialects.Dialect`. They import neither the framework nor
+    Django, so that a web process without the framework can show its transcripts."""
+
     FULL_TEXT_SEARCH: str | None = None
     """PostgreSQL's text search configuration (``"simple"``, ``"english"`` …) of the index that
     ``manage.py agent_sessions_search_index`` creates. ``None`` searches without an index."""
@@ -139,17 +143,19 @@ def get_settings() -> AgentSessionsSettings:
     Unknown keys are ignored here and reported by the system check, so that a typing error fails
     ``manage.py check`` and not a request.
     """
-    global _cache
     raw = getattr(django_settings, SETTING, None)
-    if not raw:
-        return _DEFAULTS
-    cached_raw, parsed = _cache
-    if raw != cached_raw:
-        if not isinstance(raw, Mapping):
-            raise ConfigurationError(_NO_DICT)
-        parsed = AgentSessionsSettings(**{k: v for k, v in raw.items() if k in _FIELDS})
-        # A copy, because a test may modify the dict itself.
-        _cache = copy.deepcopy(raw), parsed
+    cached, parsed = _cache
+    return parsed if raw is cached else _parse(raw)
+
+
+def _parse(raw: object) -> AgentSessionsSettings:
+    """Parse a value of ``AGENT_SESSIONS`` and cache it until the setting is another object."""
+    global _cache
+    if raw and not isinstance(raw, Mapping):
+        raise ConfigurationError(_NO_DICT)
+    given = raw if isinstance(raw, Mapping) else {}
+    parsed = AgentSessionsSettings(**{k: v for k, v in given.items() if k in _FIELDS})
+    _cache = raw, parsed
     return parsed
 
 
@@ -212,9 +218,9 @@ _TYPES: dict[Any, str] = {
 }
 _EXAMPLES = {
     "REDACT_ON_WRITE": ', such as ["card"]',
+    "DIALECTS": ', such as ["project.dialects.Parrot"]',
     "DETECTORS": ', such as ["project.detectors.StaffNumber"]',
 }
 _FIELDS = frozenset(f.name for f in dataclasses.fields(AgentSessionsSettings))
 _NO_DICT = f"{SETTING} must be a dict"
-_DEFAULTS = AgentSessionsSettings()
-_cache: tuple[Mapping[str, Any], AgentSessionsSettings] = {}, _DEFAULTS
+_cache: tuple[object, AgentSessionsSettings] = None, AgentSessionsSettings()

@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
+from django_agent_sessions.content import dialects, masking
+from django_agent_sessions.content.dialects import Part, PartKind
 from django_agent_sessions.exceptions import MissingDependencyError
+from tests.adapters.processes import start_worker
 
 PAGE = Path(__file__).resolve().parent.parent / "ADDING_AN_ADAPTER.md"
-ADAPTER, CONTRACT_TEST = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.S | re.M)
+ADAPTER, FORMAT, CONTRACT_TEST = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.S | re.M)
 NAME = "django_agent_sessions.adapters.parrot"
 
 
@@ -37,13 +40,35 @@ def with_the_sdk() -> Any:
             sys.modules.pop(name, None)
 
 
-TestParrot = with_the_sdk()
+FORMAT_NAME = "tests.parrot_format"
+run(FORMAT, FORMAT_NAME)
+
+
+class TestParrot(with_the_sdk()):  # type: ignore[misc] # the class is in a page
+    start = staticmethod(start_worker)
+
+    @pytest.fixture(autouse=True)
+    def own_format(self, settings):
+        settings.AGENT_SESSIONS = {"DIALECTS": [f"{FORMAT_NAME}.Parrot"]}
 
 
 def test_without_the_sdk_the_adapter_names_its_extra():
     with pytest.raises(MissingDependencyError, match=r"django-agent-sessions\[parrot\]"):
         run(ADAPTER, NAME)
     assert NAME not in sys.modules
+
+
+def test_a_format_of_its_own_is_read_and_redacted(settings):
+    settings.AGENT_SESSIONS = {"DIALECTS": [f"{FORMAT_NAME}.Parrot"]}
+    message = {"speaker": "parrot", "words": "I am Polly", "data": {"age": 5}}
+
+    assert dialects.get("parrot").parts(message) == (Part(PartKind.TEXT, text="I am Polly"),)
+    assert dialects.get("parrot").summary(message)[:2] == ("assistant", "I am Polly")
+    assert masking.redact_message("parrot", message) == {
+        "speaker": "parrot",
+        "words": "[REDACTED]",
+        "data": {},
+    }
 
 
 NAMED = set(re.findall(r"`([a-z_./]+\.(?:py|md|toml))`", PAGE.read_text()))

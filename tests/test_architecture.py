@@ -61,3 +61,23 @@ def test_every_room_and_file_that_the_page_names_exists():
     assert files
     missing = [f for f in files if not (PACKAGE / f).exists() and not (ROOT / f).exists()]
     assert missing == []
+
+
+OWN_FORMATS = ("adapters/", "rest/chat/assistant_ui/", "interchange/strands_", "content/dialects/")
+"""These know the one format that they read or write; all others ask the dialect."""
+NAMES_OF_FORMATS = {"STRANDS", "OPENAI", "ASSISTANT_UI"}
+
+
+def test_a_message_format_is_compared_by_name_only_where_it_is_the_own_one():
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = str(path.relative_to(PACKAGE))
+        if name.startswith(OWN_FORMATS):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare | ast.Dict):
+                words = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+                words |= {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+                if words & NAMES_OF_FORMATS and not name.startswith("management/"):
+                    found.append((name, node.lineno))
+    assert found == []

@@ -8,11 +8,9 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.db import transaction
 
+from benchmarks.load.answers import Heard, WrongError, compare
 from benchmarks.load.checking import faults
-from benchmarks.load.client import Heard, WrongError
-from benchmarks.load.people import Diary, Person, compare
 from benchmarks.load.scripts import MAP, OPENAI, STRANDS, Conversation, Line
-from benchmarks.load.watching import slope
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.values.ids import new_id
 from example_project.chat import openai_agents, strands_agents
@@ -29,13 +27,12 @@ def test_the_check_finds_what_was_planted_and_nothing_else(kind, monkeypatch):
         assert ask("talk", line.read_texts, owner=owner) == line.answer
         conversation.acknowledge(line)
     conversation.id = str(Session.objects.get().pk)
-    person = Person(0, "mine", "", (0, 0), Diary(), conversations=[conversation])
 
     def found(plant=lambda: None, of=owner):
         """What the check says while something is planted."""
         with transaction.atomic():
             plant()
-            said = "\n".join(faults([person], [of.pk]))
+            said = "\n".join(faults({of.pk: [conversation]}))
             transaction.set_rollback(True)
         return said
 
@@ -89,9 +86,3 @@ def test_an_answer_that_is_not_the_right_one_is_an_error(heard):
     compare(line, Heard(text=line.answer, finished=True))
     with pytest.raises(WrongError):
         compare(line, heard)
-
-
-def test_a_slope_is_how_much_is_added_per_second():
-    assert slope([(0, 5), (1, 7), (2, 9), (4, 13)]) == pytest.approx(2)
-    assert slope([(0, 5), (9, 5)]) == 0
-    assert slope([]) == 0

@@ -18,11 +18,7 @@ DATABASES = ("sqlite", "postgresql", "mariadb")
 
 
 def main() -> int:
-    """Runs it on one database, or on all, one after the other.
-
-    Returns:
-        The exit status: 0 if every promise was kept.
-    """
+    """Runs it on one database, or on all, one after the other."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos", description=__doc__)
     parser.add_argument("--database", choices=[*DATABASES, "all"], default="all")
     parser.add_argument("--minutes", type=float, default=10.0)
@@ -45,7 +41,7 @@ def main() -> int:
         plan = replace(plan, writers=dict.fromkeys(plan.writers, arguments.writers))
     print(f"{plan.database}: {plan.seconds:.0f} seconds with seed {seed} …", flush=True)
     result = run(plan)
-    print("\n".join([*report.lines(result), "", *report.details(result)]))
+    print("\n".join([report.page(result), "", *report.details(result)]))
     if arguments.write is not None:
         report.write(arguments.write, result)
     if arguments.keep is not None:

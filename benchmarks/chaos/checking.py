@@ -14,73 +14,44 @@ DELETING = frozenset({"delete"})
 
 @dataclass(frozen=True)
 class Row:
-    """A message that is there.
-
-    Attributes:
-        session: Name of its session.
-        agent: Name of its agent.
-        branch: Its branch; 0 is the main one.
-        position: Its position on it.
-        copied: Whether it is a copy of another message, on a branch or in a fork.
-        tokens: The tokens in what people read of it.
-    """
+    """A message that is there."""
 
     session: str
     agent: str
     branch: int
     position: int
-    copied: bool = False
-    tokens: tuple[str, ...] = ()
+    copied: bool = False  # of another message, on a branch or in a fork
+    tokens: tuple[str, ...] = ()  # in what people read of it
 
 
 @dataclass(frozen=True)
 class Found:
-    """What is there at the end.
-
-    Attributes:
-        rows: All messages.
-        sessions: Names of all sessions.
-        states: The value in the state of each session that is there for states.
-        leaks: The secrets that stand somewhere, and where.
-        broken: What cannot be read, restored or run, in words.
-    """
+    """What is there at the end."""
 
     rows: Sequence[Row] = ()
     sessions: frozenset[str] = frozenset()
     states: Mapping[str, str | None] = field(default_factory=dict)
-    leaks: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    broken: Sequence[str] = ()
+    leaks: Mapping[str, Sequence[str]] = field(default_factory=dict)  # secrets, and where
+    broken: Sequence[str] = ()  # what cannot be read, restored or run
 
 
 @dataclass(frozen=True)
 class Violation:
-    """A promise that was not kept.
-
-    Attributes:
-        kind: Which.
-        what: The case, in words.
-    """
+    """A promise that was not kept."""
 
     kind: str
     what: str
 
 
 def check(operations: Sequence[Operation], found: Found) -> list[Violation]:
-    """Compares a history with what is there.
-
-    Args:
-        operations: All that all writers did.
-        found: What is there after the last of them, with nobody at work any more.
-
-    Returns:
-        Every promise that was not kept; empty if all were.
-    """
+    """Compares a history with what is there."""
     there = Counter(t for row in found.rows if not row.copied for t in row.tokens)
     taken = Counter(o.taken for o in operations if o.acknowledged and o.taken is not None)
     operations = [_settled(operation, there, taken) for operation in operations]
     return [
         *_lost(operations, there, taken),
         *_doubled(there, found.rows),
+        *_foreign(operations, found.rows),
         *_done_after_failure(operations, there, taken),
         *_taken_twice(taken, there),
         *_outlived(operations, there),
@@ -140,6 +111,16 @@ def _doubled(there: Counter[str], rows: Sequence[Row]) -> Iterator[Violation]:
             yield Violation(
                 "doubled", f"{token} is {times} times on branch {branch} of {session}/{agent}"
             )
+
+
+def _foreign(operations: Sequence[Operation], rows: Sequence[Row]) -> Iterator[Violation]:
+    said = {token: session for o in operations for token, session in o.tokens.items()}
+    for row in rows:
+        for token in () if row.copied else row.tokens:
+            if token not in said:
+                yield Violation("invented", f"{token} is there, and nobody wrote it")
+            elif said[token] != row.session:
+                yield Violation("misplaced", f"{token} is in {row.session}, not {said[token]}")
 
 
 def _done_after_failure(

@@ -10,12 +10,7 @@ _SOURCE = Path(__file__).with_name("clock.c")
 
 
 class Clock:
-    """The clock of all processes that have its environment.
-
-    Args:
-        library: What they load.
-        file: Where its error stands, in seconds.
-    """
+    """The clock of all processes that have its environment."""
 
     def __init__(self, library: Path, file: Path) -> None:
         self._library = library
@@ -35,11 +30,7 @@ class Clock:
 
 
 def made(place: Path) -> Clock | None:
-    """Compiles a clock, where there is a C compiler.
-
-    Args:
-        place: A folder of the run's own.
-    """
+    """Compiles a clock, where there is a C compiler."""
     compiler = shutil.which("cc")
     library = place / "clock.so"
     if compiler is None:

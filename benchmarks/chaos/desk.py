@@ -27,17 +27,7 @@ _WHOLE = frozenset({"append", "append_many", "pop", "fork", "rewind", "redact", 
 
 @dataclass
 class Assignment:
-    """What a writer is told when it is started.
-
-    Attributes:
-        kind: What it does.
-        number: Its number.
-        incarnation: How often it was started before.
-        seed: What its chance begins with.
-        journals: The folder of the journals.
-        began: When the run began, by the monotonic clock.
-        pause: The longest pause between two operations, in seconds.
-    """
+    """What a writer is told when it is started."""
 
     kind: str
     number: int
@@ -56,11 +46,7 @@ class Notes:
 
 
 class Desk:
-    """The working place of one writer.
-
-    Args:
-        assignment: What it is told.
-    """
+    """The working place of one writer."""
 
     def __init__(self, assignment: Assignment) -> None:
         self.assignment = assignment
@@ -96,14 +82,7 @@ class Desk:
         tokens: Sequence[str] | Mapping[str, str] = (),
         **details: Any,
     ) -> Iterator[Notes]:
-        """Notes an operation before and after it; an error is noted and goes no further.
-
-        Args:
-            kind: What it is.
-            session: About which session.
-            tokens: The messages that it says, with their sessions if these are others.
-            **details: Further attributes of the operation.
-        """
+        """Notes an operation before and after it; an error is noted and goes no further."""
         if not isinstance(tokens, Mapping):
             tokens = dict.fromkeys(tokens, session)
         number = self._journal.begin(kind, session, tokens=dict(tokens), **details)
@@ -122,12 +101,7 @@ class Desk:
 
 
 def outcome_of(kind: str, error: Exception) -> Outcome:
-    """Tells what is known after an error.
-
-    Args:
-        kind: What was tried.
-        error: What came of it.
-    """
+    """Tells what is known after an error."""
     if kind not in _WHOLE or not isinstance(error, AgentSessionsError):
         return Outcome.UNKNOWN
     if kind in ("pop", "redact") and isinstance(error, SessionConflictError):
@@ -136,10 +110,11 @@ def outcome_of(kind: str, error: Exception) -> Outcome:
 
 
 def chain(error: BaseException) -> str:
-    """Names the types of an error and of what caused it."""
+    """Name the types of an error and of what caused it, with the numbers that servers give."""
     names: list[str] = []
     found: BaseException | None = error
     while found is not None and len(names) < 4:
-        names.append(type(found).__name__)
+        number = next(iter(found.args), None)
+        names.append(type(found).__name__ + (f" {number}" if isinstance(number, int) else ""))
         found = found.__cause__
     return " < ".join(dict.fromkeys(names))

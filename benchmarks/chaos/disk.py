@@ -12,12 +12,7 @@ from pathlib import Path
 
 
 class Disk:
-    """A folder, which has a file system of its own where one could be mounted.
-
-    Args:
-        path: The folder.
-        small: Whether it is a file system of its own.
-    """
+    """A folder, which has a file system of its own where one could be mounted."""
 
     def __init__(self, path: Path, *, small: bool) -> None:
         self.path = path
@@ -38,12 +33,7 @@ class Disk:
 
 @contextmanager
 def mounted(path: Path, megabytes: int) -> Iterator[Disk]:
-    """Mounts a file system in memory, if the machine lets us; unmounts it at the end.
-
-    Args:
-        path: Where.
-        megabytes: How large it is.
-    """
+    """Mounts a file system in memory, if the machine lets us; unmounts it at the end."""
     path.mkdir(mode=0o711)
     options = f"size={megabytes}m,mode=0711"
     command = ["mount", "-t", "tmpfs", "-o", options, "agent-sessions-chaos", str(path)]

@@ -20,14 +20,7 @@ Action = Callable[[float], str]
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault that was.
-
-    Attributes:
-        kind: Which.
-        began: When it began, by the monotonic clock.
-        ended: When all was well again.
-        what: What was done.
-    """
+    """A fault that was."""
 
     kind: str
     began: float
@@ -37,14 +30,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Means:
-    """What faults work with.
-
-    Attributes:
-        ground: The database.
-        disk: Where it is.
-        mood: The file that tells the storage of binaries how to behave.
-        clock: The clock of the writers; None if it cannot be wrong.
-    """
+    """What faults work with."""
 
     ground: Ground
     disk: Disk
@@ -53,12 +39,7 @@ class Means:
 
 
 def actions(means: Means, chance: random.Random) -> dict[str, Action]:
-    """Lists the faults that this database and this machine can have.
-
-    Args:
-        means: What they work with.
-        chance: What decides where chance does.
-    """
+    """Lists the faults that this database and this machine can have."""
     ground = means.ground
     found: dict[str, Action] = {
         "locks held": ground.hold_locks,
@@ -77,7 +58,7 @@ def actions(means: Means, chance: random.Random) -> dict[str, Action]:
             "server restarted": lambda seconds: ground.restart(seconds / 4),
             "backends killed": lambda seconds: _repeat(seconds, ground.kill_backends),
             "connections reset": lambda seconds: _repeat(
-                seconds, lambda: f"{ground.proxy.reset_all()} connections"
+                seconds, lambda: f"{ground.proxy.reset()} connections"
             ),
             "network stalled": lambda seconds: _stall(ground, seconds),
             "answers lost": lambda seconds: _lose(ground, seconds),
@@ -99,13 +80,7 @@ def missing(means: Means) -> Sequence[str]:
 
 
 def run(kind: str, action: Action, seconds: float) -> Fault:
-    """Lets a fault be.
-
-    Args:
-        kind: Its name.
-        action: What it does.
-        seconds: How long it is meant to last.
-    """
+    """Lets a fault be."""
     began = time.monotonic()
     try:
         what = action(seconds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,7 @@ from .checking import Found, Row
 
 
 def find(files: Sequence[Path]) -> Found:
-    """Reads all that is there, without the store, so that a fault of its reading hides nothing.
-
-    Args:
-        files: Folders in whose files nothing may stand that was redacted: that of the binaries, and
-            SQLite's. (What a server's own files hold of deleted rows is its vacuum's business.)
-    """
+    """Reads all that is there, without the store, so that a fault of its reading hides nothing."""
     agents = dict(SessionAgent.objects.values_list("id", "agent_id"))
     sessions = dict(Session.objects.values_list("id", "session_id"))
     leaks: dict[str, list[str]] = defaultdict(list)
@@ -42,15 +37,11 @@ def find(files: Sequence[Path]) -> Found:
         if agent.session.session_id.startswith("state-")
     }
     rows = list(_rows(sessions, agents))
-    return Found(rows, frozenset(sessions.values()), states, leaks, _broken(sessions.values()))
+    return Found(rows, frozenset(sessions.values()), states, leaks, broken(sessions.values()))
 
 
 def integrity() -> tuple[int, str]:
-    """Runs the app's own check of its tables.
-
-    Returns:
-        Its exit status and what it printed.
-    """
+    """Runs the app's own check of its tables."""
     if "check_agent_sessions" not in get_commands():
         return 0, "not run: this version has no such command"
     printed = io.StringIO()
@@ -100,8 +91,9 @@ def _texts() -> Iterator[tuple[str, str]]:
                         yield f"{table}.{column}", str(value)
 
 
-def _broken(sessions: Any) -> list[str]:
-    broken = []
+def broken(sessions: Iterable[str]) -> list[str]:
+    """Talk to every agent; tell what cannot be read, restored or run."""
+    found: list[str] = []
     store = SessionStore()
     for name in sorted(sessions):
         session = store.get(name)
@@ -109,7 +101,7 @@ def _broken(sessions: Any) -> list[str]:
             try:
                 for branch in store.branches.list(agent):
                     on_branch = agent.on_branch(branch.number)
-                    broken += [
+                    found += [
                         f"a binary in {name} is not what was stored"
                         for payload in store.payloads(on_branch)
                         for binary in _binaries(payload)
@@ -117,8 +109,8 @@ def _broken(sessions: Any) -> list[str]:
                     ]
                 _talk(name, agent.agent_id, agent.dialect)
             except Exception as error:
-                broken.append(f"{name}/{agent.agent_id}: {type(error).__name__}: {error}"[:300])
-    return broken
+                found.append(f"{name}/{agent.agent_id}: {type(error).__name__}: {error}"[:300])
+    return found
 
 
 def _binaries(payload: Any) -> Iterator[bytes]:

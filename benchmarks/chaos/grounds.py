@@ -16,8 +16,7 @@ import psycopg
 
 from benchmarks.servers import MariaDBServer, PostgreSQLServer, Server, ServerError
 from benchmarks.servers.mariadb import client
-
-from .proxy import Proxy
+from benchmarks.servers.proxy import Proxy
 
 NAME = "chaos"
 LOCK_SECONDS = 1.5
@@ -28,12 +27,7 @@ _MESSAGES = "agent_sessions_sessionmessage"
 
 
 class Ground(ABC):
-    """A database of the run's own.
-
-    Args:
-        disk: A folder for all of it, perhaps on a small file system.
-        chance: What decides where chance does.
-    """
+    """A database of the run's own."""
 
     unprivileged = False
     """Whether writers must give up root's rights for permissions to mean something."""
@@ -138,7 +132,7 @@ class ServerGround(Ground):
     def start(self) -> None:
         self.server.start()
         self.server.create(NAME)
-        self.proxy = Proxy(self.server.port)
+        self.proxy = Proxy(lambda: self.server.port)
 
     def entry(self) -> dict[str, Any]:
         return {**self.server.django(NAME), "PORT": str(self.proxy.port)}
@@ -340,13 +334,7 @@ class MariaDBGround(ServerGround):
 
 
 def ground_named(name: str, disk: Path, chance: random.Random) -> Ground:
-    """Makes the ground for a database.
-
-    Args:
-        name: ``sqlite``, ``postgresql`` or ``mariadb``.
-        disk: As for :class:`Ground`.
-        chance: As for :class:`Ground`.
-    """
+    """Makes the ground for a database."""
     kinds: dict[str, type[Ground]] = {
         "sqlite": SQLiteGround,
         "postgresql": PostgreSQLGround,

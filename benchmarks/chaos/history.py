@@ -25,38 +25,20 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Operation:
-    """One thing that a writer did.
+    """One thing that a writer did."""
 
-    Attributes:
-        writer: Number of the writer; one that is killed has a successor of the same number.
-        kind: ``append``, ``append_many``, ``transaction``, ``openai``, ``strands``, ``pop``,
-            ``delete``, ``redact``, ``rewind``, ``fork`` or ``state``.
-        session: The session it was about; several of a transaction are known by its tokens.
-        started: When it was begun, in seconds of a clock that the machine has once.
-        ended: When it was answered; infinite if it never was.
-        outcome: What is known of it.
-        tokens: The messages that it says, in order, and the session of each.
-        together: Whether all of these are written or none.
-        secret: The secret that it says, or redacts.
-        taken: The token of the message that it took away, if it is a pop and took one.
-        hits: How much a redaction found.
-        value: The state that it wrote, or the name of the fork it made.
-        error: The type of the error it was answered with.
-        says: The beginning of the error.
-    """
-
-    writer: int
+    writer: int  # one that is killed has a successor of the same number
     kind: str
     session: str
-    started: float
-    ended: float = math.inf
+    started: float  # seconds of a clock that the machine has once
+    ended: float = math.inf  # infinite if it was never answered
     outcome: Outcome = Outcome.UNKNOWN
-    tokens: Mapping[str, str] = field(default_factory=dict)
-    together: bool = False
-    secret: str | None = None
-    taken: str | None = None
-    hits: int = 0
-    value: str | None = None
+    tokens: Mapping[str, str] = field(default_factory=dict)  # its messages and their sessions
+    together: bool = False  # whether all of these are written or none
+    secret: str | None = None  # what it says, or redacts
+    taken: str | None = None  # the message that a pop took
+    hits: int = 0  # how much a redaction found
+    value: str | None = None  # the state that it wrote, or the name of the fork
     error: str | None = None
     says: str = ""
 
@@ -76,10 +58,6 @@ class Journal:
 
     Every line is on the disk before the next step, so that a process that is killed leaves behind
     what it had begun.
-
-    Args:
-        file: It must not be there yet.
-        writer: Number of the writer.
     """
 
     def __init__(self, file: Path, writer: int) -> None:
@@ -88,29 +66,14 @@ class Journal:
         self._number = 0
 
     def begin(self, kind: str, session: str, **details: Any) -> int:
-        """Notes what is about to be tried.
-
-        Args:
-            kind: What it is.
-            session: About which session.
-            **details: Further attributes of the :class:`Operation`.
-
-        Returns:
-            Its number in this journal.
-        """
+        """Notes what is about to be tried."""
         self._number += 1
         known = {"writer": self._writer, "kind": kind, "session": session, **details}
         self._write({"n": self._number, "at": time.monotonic(), **known})
         return self._number
 
     def end(self, number: int, outcome: Outcome, **details: Any) -> None:
-        """Notes how it ended.
-
-        Args:
-            number: What :meth:`begin` returned.
-            outcome: What is known.
-            **details: Further attributes of the :class:`Operation`.
-        """
+        """Notes how it ended."""
         self._write({"n": number, "at": time.monotonic(), "outcome": outcome, **details})
 
     def _write(self, line: Mapping[str, Any]) -> None:
@@ -119,14 +82,7 @@ class Journal:
 
 
 def read_journals(files: Iterable[Path]) -> list[Operation]:
-    """Reads what writers left.
-
-    Args:
-        files: Their journals.
-
-    Returns:
-        All operations, in the order in which they were begun.
-    """
+    """Reads what writers left."""
     found = [operation for file in files for operation in _operations(file)]
     return sorted(found, key=lambda operation: operation.started)
 

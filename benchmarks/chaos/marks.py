@@ -12,13 +12,7 @@ _BLOB_SIZE = 12_000
 
 
 def marked(token: str, text: str = "", secret: str | None = None) -> str:
-    """Writes a text that carries a token, and a secret if there is one.
-
-    Args:
-        token: The message's own, which is in no other message.
-        text: What else it says.
-        secret: What will be redacted.
-    """
+    """Writes a text that carries a token, and a secret if there is one."""
     return " ".join(part for part in (f"#{token}#", text, secret) if part)
 
 

@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.tables import DASH, replace_between, table
+
 from .history import Operation, Outcome
 from .running import Result
 
@@ -13,38 +15,22 @@ _AFTER = 0.5
 _NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "mariadb": "MariaDB"}
 
 
-def lines(result: Result) -> Iterator[str]:
-    """Writes a run down.
-
-    Args:
-        result: What came of it.
-
-    Yields:
-        Lines of Markdown.
-    """
+def page(result: Result) -> str:
+    """Return a run as Markdown."""
     plan = result.plan
-    yield f"### {_NAMES[plan.database]}, {plan.seconds:.0f} seconds, seed {plan.seed}"
-    yield ""
-    yield from _operations(result)
-    yield ""
-    yield from _faults(result)
-    yield ""
-    for reason in result.missing:
-        yield f"Not tried – {reason}."
-    if result.missing:
-        yield ""
-    yield _sum(result)
+    return "\n\n".join(
+        [
+            f"### {_NAMES[plan.database]}, {plan.seconds:.0f} seconds, seed {plan.seed}",
+            _operations(result),
+            _faults(result),
+            *(f"Not tried – {reason}." for reason in result.missing),
+            _sum(result),
+        ]
+    )
 
 
 def details(result: Result) -> Iterator[str]:
-    """Writes down what was not as it should be.
-
-    Args:
-        result: What came of the run.
-
-    Yields:
-        Lines of text.
-    """
+    """Writes down what was not as it should be."""
     status, printed = result.integrity
     if status:
         yield from (f"    {line}" for line in printed.splitlines()[-30:])
@@ -55,40 +41,30 @@ def details(result: Result) -> Iterator[str]:
     yield f"{plan.database}: {verdict} in {result.took:.0f} s (seed {plan.seed})"
 
 
-def write(page: Path, result: Result) -> None:
-    """Puts a run into a page, in the place of the last one on that database.
-
-    Args:
-        page: A Markdown file with marks for it.
-        result: What came of the run.
-    """
-    text = page.read_text()
+def write(path: Path, result: Result) -> None:
+    """Put a run into a page, in the place of the last one on that database."""
     begin, end = (f"<!-- {result.plan.database}: {place} -->" for place in ("begin", "end"))
-    before, _, rest = text.partition(begin)
-    _, found, after = rest.partition(end)
-    if not found:
-        raise ValueError(f"{page} has no place for {result.plan.database}")
-    page.write_text("\n".join([before + begin, "", *lines(result), "", end + after]))
+    replace_between(path, begin, end, page(result))
 
 
-def _operations(result: Result) -> Iterator[str]:
-    yield "| operation | acknowledged | failed | unknown |"
-    yield "|---|--:|--:|--:|"
+def _operations(result: Result) -> str:
     counts = Counter((o.kind, o.outcome) for o in result.operations)
-    for kind in sorted({o.kind for o in result.operations}):
-        figures = " | ".join(f"{counts[kind, outcome]:,}" for outcome in Outcome)
-        yield f"| {kind} | {figures} |"
+    rows = [
+        [kind, *(f"{counts[kind, outcome]:,}" for outcome in Outcome)]
+        for kind in sorted({o.kind for o in result.operations})
+    ]
+    return table(["operation", *Outcome], rows)
 
 
-def _faults(result: Result) -> Iterator[str]:
-    yield "| fault | times | longest | errors that surfaced | in transactions of the caller |"
-    yield "|---|--:|--:|---|---|"
+def _faults(result: Result) -> str:
     surfaced = _surfaced(result)
-    kinds = Counter(fault.kind for fault in result.faults)
-    for kind, times in sorted(kinds.items()):
+    rows = []
+    for kind, times in sorted(Counter(fault.kind for fault in result.faults).items()):
         longest = max(f.ended - f.began for f in result.faults if f.kind == kind)
-        yield f"| {kind} | {times} | {longest:.1f} s | {_errors(surfaced, kind)} |"
-    yield f"| none at that time | | | {_errors(surfaced, '')} |"
+        rows.append([kind, times, f"{longest:.1f} s", *_errors(surfaced, kind)])
+    rows.append(["none at that time", "", "", *_errors(surfaced, "")])
+    head = ["fault", "times", "longest", "errors that surfaced", "in transactions of the caller"]
+    return table(head, rows, "lrrll")
 
 
 def _sum(result: Result) -> str:
@@ -105,12 +81,9 @@ def _sum(result: Result) -> str:
     )
 
 
-def _errors(surfaced: dict[tuple[str, bool], Counter[str]], kind: str) -> str:
-    cells = []
-    for joined in (False, True):
-        found = surfaced[kind, joined].most_common()
-        cells.append("; ".join(f"{name} ({times:,})" for name, times in found) or "–")
-    return " | ".join(cells)
+def _errors(surfaced: dict[tuple[str, bool], Counter[str]], kind: str) -> list[str]:
+    found = [surfaced[kind, joined].most_common() for joined in (False, True)]
+    return ["; ".join(f"{name} ({times:,})" for name, times in errors) or DASH for errors in found]
 
 
 def _surfaced(result: Result) -> dict[tuple[str, bool], Counter[str]]:

@@ -30,17 +30,7 @@ _MODULES = ["benchmarks.chaos.preloaded"]
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run is to be.
-
-    Attributes:
-        database: ``sqlite``, ``postgresql`` or ``mariadb``.
-        seconds: How long faults and writers go on.
-        seed: What chance begins with.
-        writers: How many writers there are of each kind.
-        pause: The longest pause of a writer between two operations, in seconds.
-        kinds: The faults that there may be; all that are possible if empty.
-        longest: The longest that a fault lasts, in seconds.
-    """
+    """What a run is to be."""
 
     database: str
     seconds: float
@@ -53,19 +43,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a run.
-
-    Attributes:
-        plan: What it was to be.
-        operations: All that writers did.
-        faults: All that was broken.
-        missing: Which faults could not be had, and why.
-        violations: Every promise that was not kept.
-        found: What was there at the end.
-        integrity: The status of the app's own check, and what it printed.
-        crashes: How writers ended that nobody had killed.
-        took: How many seconds all of it took.
-    """
+    """What came of a run."""
 
     plan: Plan
     operations: list[Operation]
@@ -84,11 +62,7 @@ class Result:
 
 
 def run(plan: Plan) -> Result:
-    """Runs it: makes the database, lets it be used and broken, and checks what is left.
-
-    Args:
-        plan: What it is to be.
-    """
+    """Runs it: makes the database, lets it be used and broken, and checks what is left."""
     began = time.monotonic()
     with scratch("agent-sessions-chaos-") as place, _disk(plan, place) as small:
         return _Run(plan, place, small).result(began)

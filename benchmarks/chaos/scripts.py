@@ -30,12 +30,7 @@ Meanwhile = Callable[[], None]
 
 
 def tokens_of(token: str, *, tool: bool) -> list[str]:
-    """Tells which messages a turn has, in order.
-
-    Args:
-        token: The turn's own.
-        tool: Whether a tool is called in it.
-    """
+    """Tells which messages a turn has, in order."""
     return [f"{token}{part}" for part in ("ucra" if tool else "ua")]
 
 
@@ -75,21 +70,12 @@ def result_for(what: str) -> str:
 
 
 class StrandsAgent:
-    """An agent of Strands that remembers.
-
-    Args:
-        session_id: Its session.
-        meanwhile: Done within each call of its tool.
-    """
+    """An agent of Strands that remembers."""
 
     def __init__(self, session_id: str, meanwhile: Meanwhile | None = None) -> None:
         @strands.tool
         def look_up(what: str) -> str:
-            """Looks something up.
-
-            Args:
-                what: What to look up.
-            """
+            """Looks something up."""
             if meanwhile is not None:
                 meanwhile()
             return result_for(what)
@@ -109,21 +95,12 @@ class StrandsAgent:
 
 
 class OpenAIAgent:
-    """An agent of the OpenAI Agents SDK that remembers.
-
-    Args:
-        session_id: Its session.
-        meanwhile: Done within each call of its tool.
-    """
+    """An agent of the OpenAI Agents SDK that remembers."""
 
     def __init__(self, session_id: str, meanwhile: Meanwhile | None = None) -> None:
         @agents.function_tool(failure_error_function=None)
         def look_up(what: str) -> str:
-            """Looks something up.
-
-            Args:
-                what: What to look up.
-            """
+            """Looks something up."""
             if meanwhile is not None:
                 meanwhile()
             return result_for(what)

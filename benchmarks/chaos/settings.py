@@ -9,6 +9,9 @@ from __future__ import annotations
 import json
 import os
 
+from benchmarks.base_settings import *  # noqa: F403
+from benchmarks.base_settings import SILENCE
+
 DATABASES = {"default": json.loads(os.environ["CHAOS_DATABASE"])}
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.InMemoryStorage"},
@@ -21,21 +24,4 @@ STORAGES = {
     },
 }
 AGENT_SESSIONS = {"BLOB_STORAGE": "binaries"}
-SECRET_KEY = "chaos"
-USE_TZ = True
-DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-INSTALLED_APPS = [
-    "django.contrib.auth",
-    "django.contrib.contenttypes",
-    "django_agent_sessions",
-]
-# What the store warns about is counted by the history, and would hide what is printed.
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "handlers": {"none": {"class": "logging.NullHandler"}},
-    "loggers": {
-        name: {"handlers": ["none"], "propagate": False}
-        for name in ("django_agent_sessions", "strands", "openai.agents", "django")
-    },
-}
+LOGGING = SILENCE

@@ -15,13 +15,7 @@ from django.utils.deconstruct import deconstructible
 
 @deconstructible(path="benchmarks.chaos.storage.MoodyStorage")
 class MoodyStorage(FileSystemStorage):
-    """Files in a folder; each access may take long or fail, before or after it is done.
-
-    Args:
-        mood_file: JSON with ``seconds``, the longest delay, and ``failing``, the share of accesses
-            that fail. It may change at any moment; where there is none, all is well.
-        **options: Those of Django's storage.
-    """
+    """Files in a folder; each access may take long or fail, before or after it is done."""
 
     def __init__(self, mood_file: str = "", **options: Any) -> None:
         super().__init__(**options)

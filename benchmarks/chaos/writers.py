@@ -26,11 +26,7 @@ STATES = 3
 
 
 class StoreWriter:
-    """Uses the store alone, on sessions of all sorts.
-
-    Args:
-        desk: Its working place.
-    """
+    """Uses the store alone, on sessions of all sorts."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -160,11 +156,7 @@ class StoreWriter:
 
 
 class StrandsWriter:
-    """Runs agents of Strands, on sessions that others run agents on.
-
-    Args:
-        desk: Its working place.
-    """
+    """Runs agents of Strands, on sessions that others run agents on."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -200,11 +192,7 @@ class StrandsWriter:
 
 
 class OpenAIWriter:
-    """Runs agents of the OpenAI Agents SDK, and uses their sessions without one.
-
-    Args:
-        desk: Its working place.
-    """
+    """Runs agents of the OpenAI Agents SDK, and uses their sessions without one."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -288,12 +276,7 @@ _WRITERS: dict[str, Callable[[Desk], Writer]] = {
 
 
 def work(assignment: Assignment, unprivileged: bool) -> None:
-    """Does what a writer does, until the process is ended.
-
-    Args:
-        assignment: What it is told.
-        unprivileged: Whether it gives up root's right to write to files that are read-only.
-    """
+    """Does what a writer does, until the process is ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))

@@ -19,11 +19,7 @@ _SHOWN = 10
 
 
 def main() -> int:
-    """Runs it, and prints the table.
-
-    Returns:
-        The exit status.
-    """
+    """Runs it, and prints the table."""
     plan = parsed()
     with tempfile.TemporaryDirectory(prefix="agent-sessions-load-") as directory:
         _prepare_environment(plan, directory)
@@ -36,7 +32,7 @@ def main() -> int:
 
         found = run(plan, Path(directory))
         for heading, lines in (
-            ("a client", found.errors),
+            ("a client", found.met["errors"]),
             ("the server's log", found.log),
             ("the database", found.faults),
         ):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 
 from .servers import ASGI, WSGI
 
@@ -18,9 +17,8 @@ REAL_MODELS = ("OPENAI_API_KEY", "OLLAMA_HOST")
 """Variables by which the example would take a real model; AWS's besides."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A run."""
+class Plan(argparse.Namespace):
+    """A run, as the command line has it."""
 
     minutes: float
     agents: int
@@ -28,7 +26,7 @@ class Plan:
     database: str
     workers: int
     threads: int
-    think: tuple[float, float]
+    think: list[float]
     conn_max_age: int
     max_connections: int
     pool: int
@@ -71,7 +69,7 @@ class Plan:
         for name in ("workers", "threads", "conn_max_age", "max_connections", "pool", "seed"):
             if getattr(self, name) != defaults.get_default(name):
                 options.append(f"--{name.replace('_', '-')} {getattr(self, name)}")
-        if list(self.think) != defaults.get_default("think"):
+        if self.think != defaults.get_default("think"):
             options.append(f"--think {self.think[0]:g} {self.think[1]:g}")
         return text + (f' LOAD="{" ".join(options)}"' if options else "")
 
@@ -111,6 +109,5 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parsed(arguments: list[str] | None = None) -> Plan:
-    """Reads the command line."""
-    given = vars(parser().parse_args(arguments))
-    return Plan(**{**given, "think": tuple(given["think"])})
+    """Read the command line."""
+    return parser().parse_args(arguments, namespace=Plan())

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
+from benchmarks.tables import cores, machine, table, verdict, versions
+
 from . import settings
-from .people import Diary
 from .plan import Plan
 from .servers import ASGI
-from .watching import Sample, slope
+from .watching import Sample
 
 JUDGED_FROM = 5
 """Minutes from which a growth is judged: before that a server is still warming up."""
@@ -23,6 +20,7 @@ JUDGED_FROM = 5
 GROWTH = 0.05
 """By how much of itself the memory may grow in the second half."""
 
+TIMES = ("first", "complete", "lists", "transcripts")
 _MB = 1_000_000
 
 
@@ -31,10 +29,9 @@ class Found:
     """What a run left to be told."""
 
     plan: Plan
-    seconds: float
-    """From the first login to the last answer."""
+    met: Mapping[str, Any]
+    """What the people's process wrote down."""
 
-    diary: Diary
     turns: Sequence[dict[str, Any]]
     lags: Sequence[tuple[float, float]]
     """Seconds by which loops were late, and that their threads computed meanwhile."""
@@ -48,13 +45,21 @@ class Found:
 
     conversations: int
     messages: int
-    errors: Sequence[str]
     log: Sequence[str]
     faults: Sequence[str]
     integrity: str
     database: str
     cache: str
-    client_cpu: float
+
+    @property
+    def seconds(self) -> float:
+        """From the first login to the last answer."""
+        return float(self.met["seconds"])
+
+    @property
+    def times(self) -> Mapping[str, Sequence[float]]:
+        """Seconds until the first word and the end of answers, of lists and of transcripts."""
+        return {name: self.met["times"].get(name, []) for name in TIMES}
 
 
 @dataclass(frozen=True)
@@ -69,20 +74,21 @@ class Row:
 
 def rows(found: Found) -> Iterator[Row]:
     """Makes the lines."""
-    plan, diary = found.plan, found.diary
-    yield _bounded("errors that clients met", len(found.errors), 0)
+    plan, times = found.plan, found.times
+    yield _bounded("errors that clients met", len(found.met["errors"]), 0)
     yield _bounded("lines in the server's log", len(found.log), 0)
     yield _bounded("conversations that are not as acknowledged", len(found.faults), 0)
     yield Row("`check_agent_sessions`", found.integrity, "clean", found.integrity == "clean")
-    turns = len(diary.is_complete)
+    turns = len(times["complete"])
     yield Row("turns answered", f"{turns:,}", "more than 0", turns > 0)
     yield Row("turns per second", f"{turns / found.seconds:.1f}")
     yield Row("conversations, messages stored", f"{found.conversations:,}, {found.messages:,}")
-    mean = sum(diary.is_complete) / found.seconds
-    yield Row("answers on their way at once", f"mean {mean:.0f}, max {diary.most_answering}")
-    yield Row("until the first word", _spread(diary.first))
-    yield Row("until the end of the answer", _spread(diary.is_complete))
-    yield Row("a list of sessions; a transcript", _pair(diary.lists, diary.transcripts))
+    mean = sum(times["complete"]) / found.seconds
+    most = found.met["most_answering"]
+    yield Row("answers on their way at once", f"mean {mean:.0f}, max {most}")
+    yield Row("until the first word", _spread(times["first"]))
+    yield Row("until the end of the answer", _spread(times["complete"]))
+    yield Row("a list of sessions; a transcript", _pair(times["lists"], times["transcripts"]))
     yield from _persistence(found)
     if plan.server == ASGI:
         late, computed = zip(*found.lags, strict=True) if found.lags else ((), ())
@@ -91,9 +97,10 @@ def rows(found: Found) -> Iterator[Row]:
     yield from _connections(found)
     yield from _held(found)
     cpu = found.samples[-1].cpu - found.samples[0].cpu if found.samples else 0
+    computed = found.met["computed"]
     yield Row(
         "processor time, server and client",
-        f"{cpu / found.seconds:.2f} and {found.client_cpu / found.seconds:.2f} of {_cores()} cores",
+        f"{cpu / found.seconds:.2f} and {computed / found.seconds:.2f} of {cores()} cores",
     )
 
 
@@ -102,21 +109,12 @@ def page(found: Found) -> str:
     plan = found.plan
     packages = ["django", "strands-agents", "openai-agents", "psycopg"]
     packages += ["uvicorn"] if plan.server == ASGI else ["gunicorn"]
-    versions = ", ".join(f"{each} {version(each)}" for each in packages)
-    text = [
-        f"`{plan.command()}`",
-        "",
-        f"{_cores()} cores ({_processor()}), {_memory():.0f} GB; Python "
-        f"{platform.python_version()}, {found.database}, {versions}; cache: {found.cache}; "
-        f"{plan.layout()}.",
-        "",
-        "| what | value | bound | |",
-        "|---|---|---|---|",
-    ]
-    for row in rows(found):
-        verdict = {True: "pass", False: "**MISS**", None: ""}[row.passed]
-        text.append(f"| {row.what} | {row.value} | {row.bound} | {verdict} |")
-    return "\n".join(text) + "\n"
+    lines = [[row.what, row.value, row.bound, verdict(row.passed)] for row in rows(found)]
+    return (
+        f"`{plan.command()}`\n\n{machine()}, {found.database}, {versions(packages)}; "
+        f"cache: {found.cache}; {plan.layout()}.\n\n"
+        f"{table(['what', 'value', 'bound', ''], lines, 'llll')}\n"
+    )
 
 
 def _persistence(found: Found) -> Iterator[Row]:
@@ -138,7 +136,7 @@ def _persistence(found: Found) -> Iterator[Row]:
     inside = _spread([turn["inside"] for turn in found.turns])
     yield Row("of that within the database work", inside)
     count = len(found.turns)
-    answered = len(found.diary.is_complete)
+    answered = len(found.times["complete"])
     yield Row("turns timed", f"{count:,}", f"{answered:,}", count == answered)
 
 
@@ -159,10 +157,11 @@ def _connections(found: Found) -> Iterator[Row]:
 def _held(found: Found) -> Iterator[Row]:
     plan = found.plan
     half = found.samples[len(found.samples) // 2 :]
-    if not half:
+    points = [(each.at, each.rss) for each in half]
+    if len(points) < 2:
         return
     judged = plan.minutes >= JUDGED_FROM
-    memory = slope([(each.at, each.rss) for each in half]) * 60
+    memory = 60 * statistics.linear_regression(*zip(*points, strict=True)).slope
     length = (half[-1].at - half[0].at) / 60
     growth = memory * length
     bound = GROWTH * half[0].rss
@@ -209,18 +208,3 @@ def _pair(one: Sequence[float], other: Sequence[float]) -> str:
 def _ms(seconds: float) -> str:
     found = seconds * 1000
     return f"{found:,.0f}" if found >= 20 else f"{found:.1f}"
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
-
-
-def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
-
-
-def _memory() -> float:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9

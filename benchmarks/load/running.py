@@ -2,45 +2,47 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
+import json
 import os
+import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
+import psutil
+from django.contrib.auth import get_user_model
+from django.contrib.auth.hashers import make_password
+from django.core.management import call_command
 from django.db import connections
 
+from benchmarks import postgresql
 from django_agent_sessions.models import SessionMessage
 
-from . import checking, databases, notes, settings
-from .people import Diary, Person
+from . import checking, notes, settings
 from .plan import PACE, Plan
 from .report import Found
-from .servers import Server
+from .scripts import PASSWORD, Conversation, Line, name_of
+from .servers import ROOT, Server
 from .watching import Watch
 
-RAMP = 0.05
-"""Seconds between one person's coming and the next."""
+SPAWN_RATE = 20
+"""People who come in a second."""
 
 QUIET = 5
 """Seconds after the last answer, after which nothing should be held any more."""
 
+LAST_ANSWER = 180
+"""Seconds within which the last answers have to come to their end."""
+
 
 def run(plan: Plan, directory: Path) -> Found:
-    """Runs it.
-
-    Args:
-        plan: What it is to be.
-        directory: For its files.
-
-    Returns:
-        What was found.
-    """
-    diary = Diary()
-    names = [f"person{number}" for number in range(plan.agents)]
-    with databases.prepared(settings.DATABASE, plan.database):
-        owners = databases.make_people(names)
+    """Run it, with a directory for its files."""
+    with _database(plan):
+        owners = _make_people(plan.agents)
         connections.close_all()
         server = Server(
             plan.server,
@@ -51,55 +53,84 @@ def run(plan: Plan, directory: Path) -> Found:
         )
         try:
             server.wait()
-            watch = Watch(server.processes, _reachable(plan))
+            server_database = plan.database == "postgresql"
+            reached = postgresql.parameters(settings.DATABASE) if server_database else None
+            watch = Watch(psutil.Process(server.pid), reached)
             # All of its workers are there, and what waiting for it opened is closed.
             time.sleep(QUIET)
             before = watch.look()
-            people = [
-                Person(number, name, server.address, plan.think, diary, plan.seed)
-                for number, name in enumerate(names)
-            ]
-            watch.start()
-            began, computed = time.monotonic(), time.process_time()
-            asyncio.run(_talk(people, began + plan.minutes * 60))
-            seconds = time.monotonic() - began
-            computed = time.process_time() - computed
-            watch.stop()
+            with watch:
+                _talk(plan, server.address)
             time.sleep(QUIET)
             after = watch.look()
         finally:
             server.stop()
+        met = json.loads((directory / "people.json").read_text())
+        conversations = {
+            owners[name]: [_conversation(one) for one in found]
+            for name, found in met["conversations"].items()
+        }
         return Found(
             plan=plan,
-            seconds=seconds,
-            diary=diary,
+            met=met,
             turns=list(notes.read(directory, "turns")),
             lags=list(itertools.chain(*notes.read(directory, "lag"))),
             samples=watch.samples,
             before=before,
             after=after,
-            conversations=sum(len(person.conversations) for person in people),
+            conversations=sum(map(len, conversations.values())),
             messages=SessionMessage.objects.count(),
-            errors=diary.errors,
             log=[line for line in server.log().splitlines() if line.strip()],
-            faults=list(checking.faults(people, owners)),
+            faults=list(checking.faults(conversations)),
             integrity=checking.integrity(),
-            database=databases.version(),
+            database=checking.version(),
             cache="Redis" if os.environ["LOAD_REDIS"] else "the database",
-            client_cpu=computed,
         )
 
 
-async def _talk(people: Sequence[Person], until: float) -> None:
-    """Lets people come one after the other, and talk until it is time to end."""
-    began = time.monotonic()
-    async with asyncio.TaskGroup() as talking:
-        for person in people:
-            talking.create_task(person.live(began + RAMP * person.number, until))
+@contextmanager
+def _database(plan: Plan) -> Iterator[None]:
+    server = plan.database == "postgresql"
+    with postgresql.database(settings.DATABASE) if server else nullcontext():
+        try:
+            call_command("migrate", verbosity=0)
+            call_command("createcachetable", verbosity=0)
+            yield
+        finally:
+            connections.close_all()
 
 
-def _reachable(plan: Plan) -> dict[str, object] | None:
-    """How psycopg reaches the database; None where there is no server."""
-    if plan.database == "postgresql":
-        return databases.parameters(settings.DATABASE)
-    return None
+def _make_people(count: int) -> dict[str, int]:
+    """Make users who can log in; return their primary keys by name."""
+    model = get_user_model()
+    # One salt for all: their passwords are no secret.
+    password = make_password(PASSWORD)
+    made = model.objects.bulk_create(
+        model(username=name_of(number), password=password) for number in range(count)
+    )
+    return {each.get_username(): each.pk for each in made}
+
+
+def _talk(plan: Plan, address: str) -> None:
+    """Let people come one after the other, and talk until it is time to end."""
+    arguments = ["-f", str(Path(__file__).with_name("people.py")), "--host", address]
+    arguments += ["--headless", "--only-summary", "--loglevel", "WARNING"]
+    arguments += ["--users", str(plan.agents), "--spawn-rate", str(SPAWN_RATE)]
+    arguments += ["--run-time", f"{plan.minutes * 60:.0f}s", "--stop-timeout", str(LAST_ANSWER)]
+    subprocess.run(
+        # What a person met is an error of the report, not of the process.
+        [sys.executable, "-m", "locust", *arguments, "--exit-code-on-error", "0"],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "LOAD_SEED": str(plan.seed),
+            "LOAD_THINK": " ".join(map(str, plan.think)),
+        },
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+
+
+def _conversation(found: dict[str, Any]) -> Conversation:
+    lines = [Line(**line) for line in found["lines"]]
+    return Conversation(found["id"], found["kind"], lines=lines)

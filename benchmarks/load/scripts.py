@@ -14,6 +14,7 @@ STRANDS, OPENAI = "strands", "openai"
 MAP = "weather_map"
 """The tool that draws a picture."""
 
+PASSWORD = "of no value"
 CITIES = ("Berlin", "Lisbon", "Nairobi", "Oslo", "Tokyo")
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
 LENGTHS = {STRANDS: 9, OPENAI: 20}
@@ -44,10 +45,10 @@ class Conversation:
     """Primary key of its session."""
 
     kind: str
-    name: str
+    name: str = ""
     """What its owner is called in it, and nowhere else."""
 
-    random: Random
+    random: Random = field(default_factory=Random)
     lines: list[Line] = field(default_factory=list)
     """What was said and answered to the end."""
 
@@ -62,18 +63,16 @@ class Conversation:
         """Decides what is said next."""
         if not self.lines:
             return Line(f"My name is {self.name}.", f"Nice to meet you, {self.name}.")
-        say = self.random.choices(
-            (
-                self._ask_name,
-                self._weather,
-                self._ask_cities,
-                self._days,
-                _think,
-                _story,
-                self._map,
-            ),
-            (30, 30, 12, 16, 6, 5, 1),
-        )[0]
+        weights = {
+            self._ask_name: 30,
+            self._weather: 30,
+            self._ask_cities: 12,
+            self._days: 16,
+            _think: 6,
+            _story: 5,
+            self._map: 1,
+        }
+        (say,) = self.random.choices(list(weights), list(weights.values()))
         return say()
 
     def acknowledge(self, line: Line) -> None:
@@ -106,6 +105,11 @@ class Conversation:
         found = ", ".join(self._cities)
         answer = f"You asked about {found}." if found else "You asked about no city yet."
         return Line("Which cities did I ask about?", answer)
+
+
+def name_of(number: int) -> str:
+    """Return the login of a person."""
+    return f"person{number}"
 
 
 def _think() -> Line:

@@ -4,83 +4,59 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
+from benchmarks.servers import free_port
+
 ASGI, WSGI = "asgi", "wsgi"
-_ROOT = Path(__file__).resolve().parents[2]
-_PATIENCE = 60
+ROOT = Path(__file__).resolve().parents[2]
+_PATIENCE = 180
 
 
 class Server:
-    """A server with its worker processes, on a free port of this machine.
-
-    Args:
-        kind: ``asgi`` or ``wsgi``.
-        workers: How many processes.
-        threads: How many threads each has, under WSGI.
-        environment: What it is told.
-        log: The file that it writes to.
-    """
+    """A server with its worker processes, on a free port of this machine."""
 
     def __init__(
         self, kind: str, *, workers: int, threads: int, environment: Mapping[str, str], log: Path
     ) -> None:
-        self.port = _free_port()
-        self.address = f"http://127.0.0.1:{self.port}"
-        command = _uvicorn(self.port, workers)
-        if kind == WSGI:
-            command = _gunicorn(self.port, workers, threads)
+        port = free_port()
+        self.address = f"http://127.0.0.1:{port}"
+        command = _gunicorn(port, workers, threads) if kind == WSGI else _uvicorn(port, workers)
         self._log = log
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [sys.executable, *command],
-                cwd=_ROOT,
+                cwd=ROOT,
                 env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self.pid = self._process.pid
 
     def wait(self) -> None:
-        """Waits until it answers."""
+        """Wait until it answers."""
         until = time.monotonic() + _PATIENCE
         while time.monotonic() < until and self._process.poll() is None:
             try:
                 with urllib.request.urlopen(f"{self.address}/login/", timeout=5):  # noqa: S310 - our own server
                     return
-            except (OSError, urllib.error.URLError):
+            except OSError:
                 time.sleep(0.2)
         raise SystemExit(f"The server did not answer:\n{self.log()}")
 
-    def processes(self) -> list[int]:
-        """Finds its processes, the first one included."""
-        parents: dict[int, list[int]] = {}
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                except OSError:
-                    continue
-                parents.setdefault(int(fields[1]), []).append(int(entry.name))
-        found = [self._process.pid]
-        for pid in found:
-            found += parents.get(pid, [])
-        return found
-
     def log(self) -> str:
-        """Reads what it has said."""
+        """Read what it has said."""
         return self._log.read_text(errors="replace")
 
     def stop(self) -> None:
-        """Ends it in good order; by force if it does not."""
+        """End it in good order; by force if it does not."""
         self._process.send_signal(signal.SIGTERM)
         try:
             self._process.wait(20)
@@ -103,10 +79,3 @@ def _gunicorn(port: int, workers: int, threads: int) -> list[str]:
         *("--worker-class", "gthread", "--workers", str(workers), "--threads", str(threads)),
         *("--keep-alive", "75", "--timeout", "120", "--log-level", "warning"),
     ]
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port: int = listening.getsockname()[1]
-        return port

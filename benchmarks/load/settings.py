@@ -12,6 +12,7 @@ from typing import Any
 
 os.environ["EXAMPLE_DEBUG"] = "0"
 
+from benchmarks import postgresql
 from example_project import settings as example
 
 globals().update({name: getattr(example, name) for name in dir(example) if name.isupper()})
@@ -31,22 +32,14 @@ if _POOL:
 ROOT_URLCONF = "benchmarks.load.urls"
 WSGI_APPLICATION = "benchmarks.load.wsgi.application"
 ASGI_APPLICATION = "benchmarks.load.asgi.application"
+_CONN_MAX_AGE = int(os.environ.get("LOAD_CONN_MAX_AGE", "0"))
 DATABASES: dict[str, dict[str, Any]] = {
-    "default": {
-        "ENGINE": "django.db.backends.postgresql",
-        "NAME": DATABASE,
-        "HOST": os.environ.get("PGHOST", "127.0.0.1"),
-        "PORT": os.environ.get("PGPORT", "5432"),
-        "USER": os.environ.get("PGUSER", "postgres"),
-        "PASSWORD": os.environ.get("PGPASSWORD", ""),
-        "CONN_MAX_AGE": int(os.environ.get("LOAD_CONN_MAX_AGE", "0")),
-        "OPTIONS": _OPTIONS,
-    }
+    "default": postgresql.entry(DATABASE, CONN_MAX_AGE=_CONN_MAX_AGE, OPTIONS=_OPTIONS)
     if os.environ.get("LOAD_VENDOR", "postgresql") == "postgresql"
     else {
         **example.DATABASES["default"],
         "NAME": str(DIRECTORY / "db.sqlite3"),
-        "CONN_MAX_AGE": int(os.environ.get("LOAD_CONN_MAX_AGE", "0")),
+        "CONN_MAX_AGE": _CONN_MAX_AGE,
     }
 }
 CACHES = {

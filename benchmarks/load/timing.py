@@ -8,14 +8,12 @@ the database work itself took. What a turn took in sum becomes a line of a file.
 from __future__ import annotations
 
 import functools
-import json
-import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from django.db import connections
@@ -113,15 +111,7 @@ def begin(agent: str) -> Turn:
 
 
 def counted(turn: Turn, answer: Any) -> Any:
-    """Has a turn written down at the end of an agent's events.
-
-    Args:
-        turn: The turn.
-        answer: What ``respond`` of a ``ChatView`` gives.
-
-    Returns:
-        The same, of the same kind.
-    """
+    """Has a turn written down at the end of an agent's events."""
     if hasattr(answer, "stream_events"):
         answer.stream_events = functools.partial(_to_the_end, turn, answer.stream_events)
         return answer
@@ -132,18 +122,7 @@ async def _to_the_end(turn: Turn, events: Callable[[], Any]) -> AsyncIterator[An
     async with aclosing(events()) as found:
         async for event in found:
             yield event
-    _notes.add(
-        json.dumps(
-            {
-                "agent": turn.agent,
-                "waited": round(turn.waited, 6),
-                "inside": round(turn.inside, 6),
-                "calls": turn.calls,
-                "statements": turn.statements,
-                "pid": os.getpid(),
-            }
-        )
-    )
+    _notes.add(asdict(turn))
 
 
 def _name(sender: Any, connection: Any, **kwargs: Any) -> None:

@@ -1,1 +1,1 @@
-"""The admin at a hundred times the data: ``python -m benchmarks.scale``."""
+"""Many messages beside few: ``benchmarks.scale`` and ``benchmarks.scale.growth``."""

@@ -1,33 +1,26 @@
-"""Django's settings for one of the two sizes: ``SCALE_DATABASE`` names its database."""
+"""Django's settings for a database of one size: the admin, and the REST API beside it.
+
+``SCALE_DATABASE`` names the database; ``SCALE_SEARCH`` makes its search use the full-text index.
+"""
 
 from __future__ import annotations
 
 import os
 
-DATABASES = {
-    "default": {
-        "ENGINE": "django.db.backends.postgresql",
-        "NAME": os.environ["SCALE_DATABASE"],
-        "HOST": os.environ.get("PGHOST", "127.0.0.1"),
-        "PORT": os.environ.get("PGPORT", "5432"),
-        "USER": os.environ.get("PGUSER", "postgres"),
-        "PASSWORD": os.environ.get("PGPASSWORD", ""),
-        "CONN_MAX_AGE": 600,
-        "TEST": {"NAME": os.environ["SCALE_DATABASE"]},
-    }
-}
-SECRET_KEY = "benchmark"
-USE_TZ = True
+from benchmarks import base_settings as base
+from benchmarks.base_settings import *  # noqa: F403
+from benchmarks.postgresql import entry
+
+DATABASES = {"default": entry(os.environ["SCALE_DATABASE"], CONN_MAX_AGE=600)}
 ROOT_URLCONF = "benchmarks.scale.urls"
-ALLOWED_HOSTS = ["*"]
 STATIC_URL = "static/"
 INSTALLED_APPS = [
     "django.contrib.admin",
-    "django.contrib.auth",
-    "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
-    "django_agent_sessions",
+    "rest_framework",
+    "django_filters",
+    *base.INSTALLED_APPS,
 ]
 MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -48,5 +41,4 @@ TEMPLATES = [
         },
     }
 ]
-AGENT_SESSIONS = {"FULL_TEXT_SEARCH": "simple"}
-DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+AGENT_SESSIONS = {"FULL_TEXT_SEARCH": "simple"} if os.environ.get("SCALE_SEARCH") else {}

@@ -1,8 +1,11 @@
-"""The admin alone."""
+"""The admin and the API."""
 
 from __future__ import annotations
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 
-urlpatterns = [path("admin/", admin.site.urls)]
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("api/", include("django_agent_sessions.rest.urls")),
+]

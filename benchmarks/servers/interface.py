@@ -27,12 +27,6 @@ class Server(abc.ABC):
     """A database server of ours, with a directory and a port that nobody else uses.
 
     As a context manager it is there from the start of the block to its end, with nothing left.
-
-    Args:
-        directory: Where it keeps everything. It is made by ``start`` if need be. Its parents must
-            be open to the server's user (``scratch`` makes such a place).
-        port: The port on loopback; a free one if it is not given.
-        settings: Settings of the server, by name. They hold from the next start on.
     """
 
     host: ClassVar[str] = "127.0.0.1"
@@ -73,11 +67,7 @@ class Server(abc.ABC):
         return process.pid if process is not None and process.poll() is None else None
 
     def start(self) -> None:
-        """Makes the data directory if there is none, starts the server, waits until it answers.
-
-        Raises:
-            ServerError: It ended, or did not answer in time.
-        """
+        """Makes the data directory if there is none, starts the server, waits until it answers."""
         self.launch()
         self.await_answer()
 
@@ -94,14 +84,7 @@ class Server(abc.ABC):
         atexit.register(self._end_with_us)
 
     def await_answer(self, patience: float = _PATIENCE) -> None:
-        """Waits until the server answers.
-
-        Args:
-            patience: How many seconds to wait.
-
-        Raises:
-            ServerError: It ended, or did not answer in time.
-        """
+        """Waits until the server answers."""
         deadline = time.monotonic() + patience
         while not self.answers():
             if self.pid is None:
@@ -111,14 +94,7 @@ class Server(abc.ABC):
             time.sleep(0.05)
 
     def stop(self, patience: float = _PATIENCE) -> None:
-        """Ends the server in good order.
-
-        Args:
-            patience: How many seconds to wait.
-
-        Raises:
-            ServerError: It did not end in time.
-        """
+        """Ends the server in good order."""
         if self._process is None:
             return
         self._process.send_signal(self.end)
@@ -173,17 +149,11 @@ class Server(abc.ABC):
 
     @abc.abstractmethod
     def django(self, name: str) -> dict[str, Any]:
-        """Describes a database as an entry of Django's ``DATABASES``.
-
-        Args:
-            name: The database.
-        """
+        """Describes a database as an entry of Django's ``DATABASES``."""
 
     def _signal(self, number: int) -> None:
         if self.pid is not None:
-            processes.send(self.pid, number)
-            for pid in processes.descendants(self.pid):
-                processes.send(pid, number)
+            processes.send(processes.tree(self.pid), number)
 
     def _ended(self) -> None:
         self._process = None

@@ -51,16 +51,7 @@ class MariaDBServer(Server):
     def run(
         self, statement: str, database: str = "", *, patience: int = 30
     ) -> list[tuple[Any, ...]]:
-        """Runs one statement as root.
-
-        Args:
-            statement: It is committed at once.
-            database: Where.
-            patience: How many seconds to wait for the answer.
-
-        Returns:
-            Its rows, if it has any.
-        """
+        """Runs one statement as root."""
         connection = client().connect(
             host=self.host,
             port=self.port,
@@ -115,11 +106,7 @@ def client() -> Any:
 
 
 def program(name: str) -> str:
-    """Finds a program of MariaDB.
-
-    Raises:
-        ServerError: It is not installed.
-    """
+    """Finds a program of MariaDB."""
     found = shutil.which(name, path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
     if found is None:
         raise ServerError(f"{name} is not installed")

@@ -37,11 +37,7 @@ def _is_free(port: int) -> bool:
 
 @contextmanager
 def scratch(prefix: str = "agent-sessions-") -> Iterator[Path]:
-    """Makes a temporary directory that a server's own user can enter; removes it at the end.
-
-    Args:
-        prefix: How its name begins.
-    """
+    """Makes a temporary directory that a server's own user can enter; removes it at the end."""
     directory = Path(tempfile.mkdtemp(prefix=prefix))
     directory.chmod(0o711)
     owner = os.getpid()

@@ -54,16 +54,7 @@ class PostgreSQLServer(Server):
         database: str = "postgres",
         *values: Any,
     ) -> list[tuple[Any, ...]]:
-        """Runs one statement as the superuser.
-
-        Args:
-            statement: It is committed at once.
-            database: Where.
-            *values: Of its placeholders.
-
-        Returns:
-            Its rows, if it has any.
-        """
+        """Runs one statement as the superuser."""
         with psycopg.connect(
             host=self.host,
             port=self.port,
@@ -102,11 +93,7 @@ class PostgreSQLServer(Server):
 
 
 def program(name: str) -> Path:
-    """Finds a program of the newest PostgreSQL that is installed here, as Debian installs it.
-
-    Raises:
-        ServerError: There is none.
-    """
+    """Finds a program of the newest PostgreSQL that is installed here, as Debian installs it."""
     found = sorted(
         Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[4])
     )

@@ -13,17 +13,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
+
 
 def start(
     command: Sequence[str | Path], *, user: str, directory: Path, log: IO[bytes]
 ) -> subprocess.Popen[bytes]:
-    """Starts a server in a process group of its own, so that Ctrl-C reaches only us.
+    """Start a server in a process group of its own, so that Ctrl-C reaches only us.
 
-    Args:
-        command: The program and its arguments.
-        user: Who runs it, where we are root; servers refuse to be that.
-        directory: Where it runs.
-        log: Where its output goes.
+    Where we are root, the user runs it, because servers refuse to be root.
     """
     return subprocess.Popen(
         [str(part) for part in command],
@@ -37,11 +35,7 @@ def start(
 
 
 def run(command: Sequence[str | Path], *, user: str, directory: Path) -> None:
-    """Runs a program to its end.
-
-    Raises:
-        RuntimeError: It failed; the error has what it printed.
-    """
+    """Run a program to its end; raise RuntimeError with what it printed if it fails."""
     done = subprocess.run(
         [str(part) for part in command],
         cwd=directory,
@@ -57,7 +51,7 @@ def run(command: Sequence[str | Path], *, user: str, directory: Path) -> None:
 
 
 def own(directory: Path, user: str) -> None:
-    """Makes a directory that belongs to a server's user, where we are root."""
+    """Make a directory that belongs to a server's user, where we are root."""
     directory.mkdir(parents=True, exist_ok=True)
     if os.geteuid() == 0:
         account = pwd.getpwnam(user)
@@ -65,66 +59,47 @@ def own(directory: Path, user: str) -> None:
 
 
 def end_on_sigterm() -> None:
-    """Lets SIGTERM end this program as an error does, so that it takes its servers down."""
+    """Let SIGTERM end this program as an error does, so that it takes its servers down."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """Ends a process and all its descendants by SIGKILL, and waits until they are gone.
+    """End a process and all its descendants by SIGKILL, and wait until they are gone.
 
     PostgreSQL's processes each lead a group of their own, so to kill the group is not enough: a
     busy one would go on without its postmaster, and commit.
     """
     # Stopped first, so that none starts another while the others are killed.
-    send(process.pid, signal.SIGSTOP)
-    pids = [process.pid, *descendants(process.pid)]
-    for pid in pids:
-        send(pid, signal.SIGKILL)
+    process.send_signal(signal.SIGSTOP)
+    found = tree(process.pid)
+    send(found, signal.SIGKILL)
     process.wait()
-    for pid in pids:
-        while is_alive(pid):
-            time.sleep(0.005)
+    while any(map(_is_alive, found)):
+        time.sleep(0.005)
 
 
-def descendants(pid: int) -> list[int]:
-    """Finds what a process started, and what these started."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and (found := _parent(int(entry.name))) is not None:
-            children.setdefault(found, []).append(int(entry.name))
-    found_all: list[int] = []
-    waiting = [pid]
-    while waiting:
-        below = children.get(waiting.pop(), [])
-        found_all += below
-        waiting += below
-    return found_all
-
-
-def is_alive(pid: int) -> bool:
-    """Tells whether a process is there and is more than what its parent has not yet waited for."""
-    state = _stat(pid)
-    return state is not None and state[0] not in "ZX"
-
-
-def _parent(pid: int) -> int | None:
-    state = _stat(pid)
-    return None if state is None else int(state[1])
-
-
-def _stat(pid: int) -> list[str] | None:
+def tree(pid: int) -> list[psutil.Process]:
+    """Return a process with all that it started, and what these started."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    # The name in parentheses may have anything in it.
-    return text.rpartition(")")[2].split()
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
 
 
-def send(pid: int, number: int) -> None:
-    """Sends a signal to a process that may be gone."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)
+def send(processes: Sequence[psutil.Process], number: int) -> None:
+    """Send a signal to processes that may be gone."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    """Tell whether a process is more than what its parent has not yet waited for."""
+    try:
+        return process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _as(user: str) -> dict[str, Any]:

@@ -47,15 +47,7 @@ _CLASSES = {
 
 
 def stores_for(alias: str, wanted: Sequence[str] = ("",)) -> tuple[list[Store], list[str]]:
-    """Makes the stores that can be measured on a database.
-
-    Args:
-        alias: ``sqlite`` or ``postgresql``.
-        wanted: Parts of the names of the stores to measure; the raw driver is always there.
-
-    Returns:
-        The stores, the raw driver first; and what is left out, with the reason.
-    """
+    """Makes the stores that can be measured on a database."""
     stores: list[Store] = []
     missing: list[str] = []
     for path in _CLASSES[alias]:
@@ -70,11 +62,7 @@ def stores_for(alias: str, wanted: Sequence[str] = ("",)) -> tuple[list[Store], 
 
 
 def find(path: str) -> type[Store]:
-    """Imports one.
-
-    Args:
-        path: Its module and class, ``raw.RawSQLite``.
-    """
+    """Imports one."""
     module, name = path.split(".")
     found: type[Store] = getattr(importlib.import_module(f".{module}", __name__), name)
     return found

@@ -41,20 +41,7 @@ class Conversation(ABC):
 
 
 class Store(ABC):
-    """A session store on one database.
-
-    Args:
-        alias: The database: ``sqlite`` or ``postgresql``.
-
-    Attributes:
-        name: What it is called in the results.
-        packages: The distributions whose versions matter.
-        messages: Makes messages as its SDK has them.
-        longest: The most messages that a conversation gets, where more would take minutes.
-        rewrites: Whether a write is larger in a longer conversation, so that what is stored has
-            to be measured after appends one by one.
-        remark: What a reader must know about its figures.
-    """
+    """A session store on one database."""
 
     name: ClassVar[str]
     packages: ClassVar[tuple[str, ...]]
@@ -67,11 +54,7 @@ class Store(ABC):
         self.alias = alias
 
     async def start(self) -> None:  # noqa: B027 - not every store needs it
-        """Makes tables and connections, where that is not done yet.
-
-        Raises:
-            UnavailableError: It cannot be measured here.
-        """
+        """Makes tables and connections, where that is not done yet."""
 
     async def stop(self) -> None:  # noqa: B027 - not every store needs it
         """Closes connections."""

@@ -62,7 +62,7 @@ class Bare(Ours):
         self.lists = SessionStore(owner=owner, using=self.alias)
 
     async def list_sessions(self, count: int) -> int:
-        return len(await self.lists.alist_sessions(limit=count))
+        return len(await self.lists.sessions.alist(limit=count))
 
     async def _agent(self, name: str) -> AgentRecord:
         session = await self.store.aopen(f"{self.prefix}-{name}")

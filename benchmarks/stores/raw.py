@@ -6,6 +6,7 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import Sequence, Sized
+from typing import Any, ClassVar, cast
 
 import psycopg
 
@@ -39,11 +40,70 @@ _OWNER = 1
 _CONNECTIONS = 8
 
 
-class RawPostgreSQL(Store):
+class _Raw(Store):
+    """One connection on which statements run; ``mark`` is the driver's placeholder."""
+
+    mark: ClassVar[str]
+    connection: Any
+
+    async def stop(self) -> None:
+        self.connection.close()
+
+    async def conversation(self, name: str) -> Conversation:
+        return _Conversation(self, name)
+
+    async def restore(self, name: str) -> Sized:
+        rows = self.connection.execute(_SELECT.format(self.mark), (name,)).fetchall()
+        return [json.loads(row[0]) for row in rows]
+
+    async def delete(self, name: str) -> None:
+        self.connection.execute(_DELETE.format(self.mark), (name,))
+
+    async def fill_sessions(self, count: int) -> None:
+        rows = [(f"session-{number}", _OWNER, number) for number in range(count)]
+        self.insert(_FILL.format(self.mark), rows)
+
+    async def list_sessions(self, count: int) -> int:
+        return len(self.connection.execute(_LIST.format(self.mark), (_OWNER, count)).fetchall())
+
+    def insert(self, statement: str, rows: Sequence[Any]) -> None:
+        """Insert rows in one transaction."""
+        raise NotImplementedError
+
+
+class _Conversation(Conversation):
+    def __init__(self, store: _Raw, name: str) -> None:
+        self.store = store
+        self.connection = store.connection
+        self.name = name
+        self.next = 0
+        self.statement = _INSERT.format(store.mark)
+
+    async def fill(self, messages: Sequence[Message]) -> None:
+        await self.append_many(messages)
+
+    async def append(self, message: Message) -> None:
+        self.connection.execute(self.statement, self.row(message))
+
+    async def append_many(self, messages: Sequence[Message]) -> None:
+        self.store.insert(self.statement, [self.row(message) for message in messages])
+
+    async def latest(self, count: int) -> int:
+        latest = _LATEST.format(self.store.mark)
+        rows = self.connection.execute(latest, (self.name, count)).fetchall()
+        return len([json.loads(row[0]) for row in reversed(rows)])
+
+    def row(self, message: Message) -> tuple[str, int, str]:
+        self.next += 1
+        return self.name, self.next - 1, json.dumps(message)
+
+
+class RawPostgreSQL(_Raw):
     """psycopg, which prepares its statements on the server by itself."""
 
     name = "raw psycopg, text"
     packages = ("psycopg",)
+    mark = "%s"
 
     async def start(self) -> None:
         self.connection = psycopg.connect(**postgresql_parameters(), autocommit=True)
@@ -55,76 +115,38 @@ class RawPostgreSQL(Store):
             )
 
     async def stop(self) -> None:
-        self.connection.close()
+        await super().stop()
         while not self.pool.empty():
             await self.pool.get_nowait().close()
-
-    async def conversation(self, name: str) -> Conversation:
-        return _PostgreSQLConversation(self, name)
 
     async def concurrent(self, name: str) -> Conversation:
         return _PooledConversation(self, name)
 
-    async def restore(self, name: str) -> Sized:
-        rows = self.connection.execute(_SELECT.format("%s"), (name,)).fetchall()
-        return [json.loads(row[0]) for row in rows]
-
-    async def delete(self, name: str) -> None:
-        self.connection.execute(_DELETE.format("%s"), (name,))
-
-    async def fill_sessions(self, count: int) -> None:
-        rows = [(f"session-{number}", _OWNER, number) for number in range(count)]
-        with self.connection.cursor() as cursor:
-            cursor.executemany(_FILL.format("%s"), rows)
-
-    async def list_sessions(self, count: int) -> int:
-        return len(self.connection.execute(_LIST.format("%s"), (_OWNER, count)).fetchall())
+    def insert(self, statement: str, rows: Sequence[Any]) -> None:
+        with self.connection.transaction(), self.connection.cursor() as cursor:
+            cursor.executemany(statement, rows)
 
     def tables(self) -> tuple[str, ...]:
         return ("raw_message",)
 
 
-class _PostgreSQLConversation(Conversation):
-    def __init__(self, store: RawPostgreSQL, name: str) -> None:
-        self.store = store
-        self.connection = store.connection
-        self.name = name
-        self.next = 0
+class _PooledConversation(_Conversation):
+    store: RawPostgreSQL
 
-    async def fill(self, messages: Sequence[Message]) -> None:
-        await self.append_many(messages)
-
-    async def append(self, message: Message) -> None:
-        self.connection.execute(_INSERT.format("%s"), self.row(message))
-
-    async def append_many(self, messages: Sequence[Message]) -> None:
-        rows = [self.row(message) for message in messages]
-        with self.connection.transaction(), self.connection.cursor() as cursor:
-            cursor.executemany(_INSERT.format("%s"), rows)
-
-    async def latest(self, count: int) -> int:
-        rows = self.connection.execute(_LATEST.format("%s"), (self.name, count)).fetchall()
-        return len([json.loads(row[0]) for row in reversed(rows)])
-
-    def row(self, message: Message) -> tuple[str, int, str]:
-        self.next += 1
-        return self.name, self.next - 1, json.dumps(message)
-
-
-class _PooledConversation(_PostgreSQLConversation):
     async def append(self, message: Message) -> None:
         connection = await self.store.pool.get()
         try:
-            await connection.execute(_INSERT.format("%s"), self.row(message))
+            await connection.execute(cast("Any", self.statement), self.row(message))
         finally:
             self.store.pool.put_nowait(connection)
 
 
-class RawSQLite(Store):
+class RawSQLite(_Raw):
     """sqlite3 with the pragmas that the app's connections have."""
 
     name = "raw sqlite3, WAL"
     packages = ()
+    mark = "?"
 
     async def start(self) -> None:
         self.connection = sqlite3.connect(
@@ -134,54 +156,10 @@ class RawSQLite(Store):
             self.connection.execute(f"PRAGMA {pragma}")
         self.connection.executescript(_TABLES.format(payload="text", time="text"))
 
-    async def stop(self) -> None:
-        self.connection.close()
-
-    async def conversation(self, name: str) -> Conversation:
-        return _SQLiteConversation(self.connection, name)
-
-    async def restore(self, name: str) -> Sized:
-        rows = self.connection.execute(_SELECT.format("?"), (name,)).fetchall()
-        return [json.loads(row[0]) for row in rows]
-
-    async def delete(self, name: str) -> None:
-        self.connection.execute(_DELETE.format("?"), (name,))
-
-    async def fill_sessions(self, count: int) -> None:
-        rows = [(f"session-{number}", _OWNER, number) for number in range(count)]
+    def insert(self, statement: str, rows: Sequence[Any]) -> None:
         self.connection.execute("BEGIN IMMEDIATE")
-        self.connection.executemany(_FILL.format("?"), rows)
+        self.connection.executemany(statement, rows)
         self.connection.execute("COMMIT")
-
-    async def list_sessions(self, count: int) -> int:
-        return len(self.connection.execute(_LIST.format("?"), (_OWNER, count)).fetchall())
 
     def path(self) -> str:
         return file("raw.sqlite3")
-
-
-class _SQLiteConversation(Conversation):
-    def __init__(self, connection: sqlite3.Connection, name: str) -> None:
-        self.connection = connection
-        self.name = name
-        self.next = 0
-
-    async def fill(self, messages: Sequence[Message]) -> None:
-        await self.append_many(messages)
-
-    async def append(self, message: Message) -> None:
-        self.connection.execute(_INSERT.format("?"), self.row(message))
-
-    async def append_many(self, messages: Sequence[Message]) -> None:
-        rows = [self.row(message) for message in messages]
-        self.connection.execute("BEGIN IMMEDIATE")
-        self.connection.executemany(_INSERT.format("?"), rows)
-        self.connection.execute("COMMIT")
-
-    async def latest(self, count: int) -> int:
-        rows = self.connection.execute(_LATEST.format("?"), (self.name, count)).fetchall()
-        return len([json.loads(row[0]) for row in reversed(rows)])
-
-    def row(self, message: Message) -> tuple[str, int, str]:
-        self.next += 1
-        return self.name, self.next - 1, json.dumps(message)

@@ -38,12 +38,7 @@ _model = _SilentModel()
 
 
 def build(manager: SessionManager[Any], messages: Sequence[Message] = ()) -> Agent:
-    """Builds an agent, which restores it from its session.
-
-    Args:
-        manager: Its session's.
-        messages: What a new agent has from its beginning.
-    """
+    """Builds an agent, which restores it from its session."""
     return Agent(
         agent_id=AGENT_ID,
         model=_model,
@@ -57,11 +52,7 @@ def build(manager: SessionManager[Any], messages: Sequence[Message] = ()) -> Age
 
 
 class AgentConversation(Conversation):
-    """Appends by the hook that a running agent fires after each message.
-
-    Args:
-        agent: The agent.
-    """
+    """Appends by the hook that a running agent fires after each message."""
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent

@@ -66,11 +66,7 @@ TOPOLOGIES: dict[str, Callable[[Path], AbstractContextManager[Environment]]] = {
 
 
 def main() -> int:
-    """Runs the command.
-
-    Returns:
-        Its status.
-    """
+    """Runs the command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.topologies", description=__doc__)
     parser.add_argument("topology", choices=sorted(TOPOLOGIES))
     parser.add_argument("command", nargs=argparse.REMAINDER)

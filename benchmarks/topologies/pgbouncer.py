@@ -18,12 +18,6 @@ class PgBouncer(Server):
 
     Nothing is reset between two clients, as is its default in this mode: what one of them set
     for its session meets the next.
-
-    Args:
-        directory: Where it keeps its files.
-        behind: The server, started.
-        port: The port on loopback; a free one if it is not given.
-        settings: Settings of PgBouncer.
     """
 
     user = "postgres"

@@ -14,15 +14,7 @@ _PATIENCE = 60.0
 
 
 class Replica(PostgreSQLServer):
-    """A hot standby.
-
-    Args:
-        directory: Where it keeps everything.
-        primary: The server that it follows, started.
-        delay: How far it stays behind, as PostgreSQL writes it; it shows each commit that late.
-        port: The port on loopback; a free one if it is not given.
-        settings: Settings of the server.
-    """
+    """A hot standby."""
 
     def __init__(
         self,
@@ -48,11 +40,7 @@ class Replica(PostgreSQLServer):
         )
 
     def catch_up(self) -> None:
-        """Waits until it shows all that is committed on the primary now.
-
-        Raises:
-            ServerError: It does not.
-        """
+        """Waits until it shows all that is committed on the primary now."""
         deadline = time.monotonic() + _PATIENCE
         written = self.primary.run("SELECT pg_current_wal_lsn()::text")[0][0]
         asked = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"

@@ -1,26 +1,66 @@
 """Charts as server-side SVG, without scripts and inline styles.
 
-The SVG contains no text, because it is stretched to the available width and would distort it. The
-template ``agent_sessions/admin/chart.html`` adds the labels and a table of the data.
+The SVG contains no text, because it is stretched to the available width and would distort it.
+Templates add the labels and a table of the data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
+from django.forms.utils import flatatt
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from .formatting import format_duration, format_integer
 
 HEIGHT = 100
-"""The height of every chart in SVG units; the stylesheet sets the pixels."""
+"""The height of a chart in SVG units; the stylesheet sets the pixels."""
 
 _SLOT = 10
 _GAP = 2
 # More points would hide the line. A point without neighbours is always drawn: it has no line.
 _MAX_POINTS = 31
 _AXIS_STEPS = (2, 4, 6, 8, 10)
+
+
+# --- primitives -----------------------------------------------------------------------------------
+
+
+def picture(
+    width: int, height: int, content: Iterable[SafeString], attributes: Mapping[str, str]
+) -> SafeString:
+    """Return an SVG that the stylesheet stretches to the available width."""
+    return format_html(
+        '<svg viewBox="0 0 {} {}" preserveAspectRatio="none"{}>{}</svg>',
+        str(width),
+        str(height),
+        flatatt({**attributes, "focusable": "false"}),
+        format_html_join("", "{}", ((part,) for part in content)),
+    )
+
+
+def rect(css: str, x: float, y: float, width: float, height: float, tip: str = "") -> SafeString:
+    """Return a rectangle with a tooltip; its numbers are the same in every language."""
+    return format_html(
+        '<rect class="{}" x="{}" y="{}" width="{}" height="{}">{}</rect>',
+        css,
+        *(f"{round(number, 2):g}" for number in (x, y, width, height)),
+        format_html("<title>{}</title>", tip) if tip else "",
+    )
+
+
+def path(css: str, steps: str) -> SafeString:
+    """Return a path whose line keeps its width in a stretched SVG."""
+    return format_html(
+        '<path class="{}" fill="none" vector-effect="non-scaling-stroke" d="{}"/>', css, steps
+    )
+
+
+# --- charts ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,48 +73,14 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A rectangle; its numbers are strings because templates localize numbers."""
-
-    colour: str
-    x: str
-    y: str
-    width: str
-    height: str
-
-
-@dataclass(frozen=True, slots=True)
-class Stroke:
-    """A line and its points, as SVG paths."""
-
-    colour: str
-    path: str
-    points: str
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """The tooltip area of one label."""
-
-    x: str
-    width: str
-    tip: str
-
-
-@dataclass(frozen=True, slots=True)
 class Chart:
     """The context of the template ``chart.html``."""
 
-    slug: str
     title: str
-    description: str
-    width: int
+    picture: SafeString
     ticks: list[str]
     labels: list[str]
     legend: list[Series]
-    marks: list[Mark]
-    strokes: list[Stroke]
-    slots: list[Slot]
     columns: list[str]
     rows: list[list[str]]
 
@@ -94,15 +100,17 @@ def bar_chart(
     """Return a stacked bar chart."""
     stacks = [sum(filter(None, values)) for values in zip(*(s.values for s in series), strict=True)]
     top = axis_maximum(max(stacks, default=0))
-    marks = []
+    bars = []
     for number in range(len(axis.short)):
         base = 0.0
         for layer in series:
             value = layer.values[number] or 0
             if value > 0:
                 base += value
-                marks.append(_bar(layer.colour, number, base, value, top))
-    return _chart(slug, title, axis, series, write, top, marks=marks)
+                x, y = _SLOT * number + _GAP / 2, HEIGHT * (1 - base / top)
+                height = HEIGHT * value / top
+                bars.append(rect(f"usage-{layer.colour}", x, y, _SLOT - _GAP, height))
+    return _chart(slug, title, axis, series, write, top, bars)
 
 
 def line_chart(
@@ -110,8 +118,8 @@ def line_chart(
 ) -> Chart:
     """Return a line chart; a value of None makes a gap."""
     top = axis_maximum(max((value for line in series for value in line.values if value), default=0))
-    strokes = [_stroke(line, top) for line in series]
-    return _chart(slug, title, axis, series, write, top, strokes=strokes)
+    lines = list(chain.from_iterable(_line(line, top) for line in series))
+    return _chart(slug, title, axis, series, write, top, lines)
 
 
 def axis_maximum(value: float) -> float:
@@ -134,57 +142,53 @@ def _chart(
     series: Sequence[Series],
     write: Callable[[float], str],
     top: float,
-    *,
-    marks: Sequence[Mark] = (),
-    strokes: Sequence[Stroke] = (),
+    content: Sequence[SafeString],
 ) -> Chart:
     cell = format_duration if write is format_duration else format_integer
     rows = [
         [label, *(cell(value) if value is not None else "–" for value in values)]
         for label, *values in zip(axis.long, *(line.values for line in series), strict=True)
     ]
+    width = _SLOT * len(axis.short)
+    ids = {"title": f"usage-{slug}-title", "desc": f"usage-{slug}-desc"}
+    described = _description(series, axis, cell)
+    parts = [
+        format_html('<title id="{}">{}</title>', ids["title"], title),
+        format_html('<desc id="{}">{}</desc>', ids["desc"], described),
+        path("usage-grid", "".join(f"M0 {y}H{width}" for y in (0, HEIGHT // 2, HEIGHT))),
+        *content,
+        *(
+            rect("usage-slot", _SLOT * number, 0, _SLOT, HEIGHT, _tooltip(series, row))
+            for number, row in enumerate(rows)
+        ),
+    ]
+    attributes = {"role": "img", "class": "usage-picture"}
+    attributes |= {"aria-labelledby": ids["title"], "aria-describedby": ids["desc"]}
     return Chart(
-        slug=slug,
         title=title,
-        description=_description(series, axis, cell),
-        width=_SLOT * len(axis.short),
+        picture=picture(width, HEIGHT, parts, attributes),
         ticks=[write(top), write(top / 2), write(0)],
         labels=[axis.short[index] for index in (0, len(axis.short) // 2, -1)],
         legend=list(series) if len(series) > 1 else [],
-        marks=list(marks),
-        strokes=list(strokes),
-        slots=[
-            Slot(str(_SLOT * number), str(_SLOT), _tooltip(series, row))
-            for number, row in enumerate(rows)
-        ],
         columns=[axis.name, *(line.name for line in series)],
         rows=rows,
     )
 
 
-def _bar(colour: str, number: int, base: float, value: float, top: float) -> Mark:
-    return Mark(
-        colour,
-        f"{_SLOT * number + _GAP / 2:g}",
-        f"{HEIGHT * (1 - base / top):.2f}",
-        f"{_SLOT - _GAP:g}",
-        f"{HEIGHT * value / top:.2f}",
-    )
-
-
-def _stroke(series: Series, top: float) -> Stroke:
-    path, points = [], []
+def _line(series: Series, top: float) -> list[SafeString]:
+    line, points = "", ""
     padded = [None, *series.values, None]
     for number, value in enumerate(series.values):
         if value is None:
             continue
         point = f"{_SLOT * (number + 0.5):g} {HEIGHT * (1 - value / top):.2f}"
         before, after = padded[number], padded[number + 2]
-        path.append(("M" if before is None else "L") + point)
+        line += ("M" if before is None else "L") + point
         if len(series.values) <= _MAX_POINTS or before is after is None:
             # A zero-length line with round caps remains a circle in a stretched SVG.
-            points.append(f"M{point}h0")
-    return Stroke(series.colour, "".join(path), "".join(points))
+            points += f"M{point}h0"
+    css = f"usage-line-{series.colour}"
+    return [path(f"usage-line {css}", line), path(f"usage-points {css}", points)]
 
 
 def _description(series: Sequence[Series], axis: Axis, cell: Callable[[float], str]) -> str:

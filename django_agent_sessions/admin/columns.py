@@ -10,11 +10,11 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext
 
+from django_agent_sessions.content import dialects
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session
 
 from .changelist import SessionRowData
-from .filters import FRAMEWORKS
 from .formatting import format_integer, to_local_time
 
 _MAX_LENGTH = 80
@@ -62,8 +62,9 @@ class SessionColumnsMixin:
 
     @admin.display(description=gettext_lazy("framework"), empty_value="–")
     def framework(self, session: Session) -> str | None:
-        dialects = _row_data(session).frameworks
-        return ", ".join(str(FRAMEWORKS.get(name, name)) for name in dialects if name) or None
+        labels = dialects.labels()
+        names = _row_data(session).frameworks
+        return ", ".join(labels.get(name, name) for name in names if name) or None
 
     @admin.display(description=gettext_lazy("agents"), empty_value="–")
     def agent_names(self, session: Session) -> SafeString | None:
@@ -104,16 +105,17 @@ def _badges(session: Session) -> SafeString:
     return format_html_join(
         "",
         ' <span class="as-sign as-sign-{}" role="img" aria-label="{}" title="{}"></span>',
-        ((name, label, label) for name, label in _flags(session)),
+        ((kind, label, label) for kind, label in session_flags(session)),
     )
 
 
-def _flags(session: Session) -> list[tuple[str, str]]:
+def session_flags(session: Session) -> list[tuple[str, str]]:
+    """Return the kind and the label of each notable property of a session."""
     flags = []
     if session.legal_hold:
         flags.append(("held", _("Under legal hold")))
     if session.redactions:
-        flags.append(("redacted", pgettext("session", "Redacted")))
+        flags.append(("redacted", _("Redacted ×%(count)s") % {"count": session.redactions}))
     if session.archived_at is not None:
         flags.append(("archived", pgettext("session", "Archived")))
     if session.expires_at is not None and session.expires_at <= timezone.now():

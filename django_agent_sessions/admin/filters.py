@@ -16,21 +16,15 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from django_agent_sessions.content.dialects import ASSISTANT_UI, OPENAI, STRANDS, displayable
+from django_agent_sessions.content import dialects
+from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session, SessionAgent
 
 if TYPE_CHECKING:
-    from django.utils.functional import _StrPromise
+    pass
 
 NAMESPACES = 20
 """The most namespaces that the filter lists."""
-
-FRAMEWORKS: dict[str, _StrPromise | str] = {
-    STRANDS: "Strands",
-    OPENAI: "OpenAI",
-    ASSISTANT_UI: "assistant-ui",
-}
-"""Labels of the message formats."""
 
 
 def reject_nul(parameters: Mapping[str, Sequence[str]]) -> None:
@@ -46,7 +40,7 @@ class FrameworkFilter(admin.SimpleListFilter):
     parameter_name = "framework"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
-        return FRAMEWORKS.items()
+        return dialects.labels().items()
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
         if self.value() is None:

@@ -11,12 +11,11 @@ from typing import Any
 
 from django_agent_sessions import conf
 from django_agent_sessions.conf import AgentSessionsSettings
+from django_agent_sessions.content import dialects
 from django_agent_sessions.content.blob_refs import DATA_URL_PREFIX, BlobRef
 from django_agent_sessions.content.dialects.media import image_type
 from django_agent_sessions.exceptions import PayloadError
 
-_BARE = frozenset({"b64_json", "base64", "blob", "bytes", "data", "file_data", "result"})
-"""The keys of plain base64 in the frameworks. Under other keys a text may be anything."""
 _ROUGHLY_BASE64 = re.compile(r"[A-Za-z0-9+/]+")
 _SIGNATURES = (
     (b"%PDF-", "application/pdf"),
@@ -130,7 +129,8 @@ def _decode(text: str, key: str) -> tuple[str, bytes] | None:
     """Decode base64 if encoding the bytes again results in the same text; else return None."""
     header = DATA_URL_PREFIX.match(text)
     prefix = header[0] if header else ""
-    if not header and (key not in _BARE or not _ROUGHLY_BASE64.match(text)):
+    # Under other keys than those of the frameworks a text may be anything.
+    if not header and (key not in dialects.vocabulary().base64 or not _ROUGHLY_BASE64.match(text)):
         return None
     encoded = text[len(prefix) :]
     try:

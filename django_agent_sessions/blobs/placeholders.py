@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, cast
+from typing import Any
 
-from django_agent_sessions.content.blob_refs import PLACEHOLDER_IMAGE, BlobRef, Path, references
-from django_agent_sessions.content.dialects import STRANDS
+from django_agent_sessions.content import dialects
+from django_agent_sessions.content.blob_refs import PLACEHOLDER_IMAGE, BlobRef, references
+from django_agent_sessions.content.paths import Path, has_path, value_at
 
 PLACEHOLDER = "[The attachment that was here is not available any more.]"
 """The text that the model receives."""
@@ -22,7 +23,10 @@ def with_placeholders(dialect: str, payload: Any, lost: Collection[str]) -> Any:
             payload = _replace(payload, path, _field(reference))
         else:
             block_path = path[: depth + 1]
-            payload = _replace(payload, block_path, _block(dialect, _value_at(payload, block_path)))
+            # An earlier replacement may have removed it.
+            block = value_at(payload, block_path) if has_path(payload, block_path) else None
+            placeholder = dialects.get(dialect).placeholder(block, PLACEHOLDER)
+            payload = _replace(payload, block_path, placeholder)
     return payload
 
 
@@ -31,21 +35,6 @@ def _field(reference: BlobRef) -> str:
     if reference.prefix == "":
         return PLACEHOLDER_IMAGE.partition(",")[2]
     return PLACEHOLDER_IMAGE if (reference.prefix or "").startswith("data:image/") else PLACEHOLDER
-
-
-def _block(dialect: str, block: Any) -> dict[str, str]:
-    if dialect == STRANDS:
-        return {"text": PLACEHOLDER}
-    kind = block.get("type") if isinstance(block, dict) else None
-    is_responses = isinstance(kind, str) and kind.startswith("input_") and kind != "input_audio"
-    return {"type": "input_text" if is_responses else "text", "text": PLACEHOLDER}
-
-
-def _value_at(value: Any, path: Path) -> Any:
-    for key in path:
-        # An earlier replacement may have removed it.
-        value = cast("Any", value)[key] if isinstance(value, dict | list) else None
-    return value
 
 
 def _replace(value: Any, path: Path, new: Any) -> Any:

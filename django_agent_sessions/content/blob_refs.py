@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .paths import Path
+
 PLACEHOLDER_IMAGE = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQAB"
     "h6FO1AAAAABJRU5ErkJggg=="
@@ -37,25 +39,6 @@ class BlobRef:
         if self.prefix is None:
             return data
         return self.prefix + base64.b64encode(data).decode("ascii")
-
-
-Path = tuple[str | int, ...]
-"""The path to a value in a payload: keys of dicts and indexes of lists."""
-
-
-def value_at(payload: Any, path: Path) -> Any:
-    """Return the value at a path; raise ``LookupError`` if there is none."""
-    for key in path:
-        if isinstance(payload, dict):
-            is_valid = isinstance(key, str)
-        elif isinstance(payload, list | tuple):
-            is_valid = type(key) is int and 0 <= key < len(payload)
-        else:
-            is_valid = False
-        if not is_valid:
-            raise LookupError("the path does not exist")
-        payload = payload[key]
-    return payload
 
 
 def references(value: Any, path: Path = ()) -> Iterator[tuple[Path, BlobRef]]:

@@ -36,7 +36,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.module_loading import import_string
 
 from django_agent_sessions import conf
-from django_agent_sessions.db.broken_connections import close_if_broken, reset_lost_transaction
+from django_agent_sessions.db.db_errors import close_if_broken, reset_lost_transaction
 from django_agent_sessions.db.transaction_join import (
     JoinableTransaction,
     declared_transaction,

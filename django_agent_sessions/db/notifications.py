@@ -6,16 +6,16 @@ once a second. A listener polls often for a while after a notification, and so s
 
 from __future__ import annotations
 
-import functools
 import logging
 import threading
 import time
+from collections.abc import Callable
 from uuid import UUID
 
-from django.db import Error, connections, transaction
-from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db import Error, connections
 
 from django_agent_sessions import conf
+from django_agent_sessions.values.run_context import SessionWrite
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -31,32 +31,22 @@ _lock = threading.Lock()
 _last_sent: dict[tuple[str, UUID], float] = {}
 
 
-def notify_written(using: str, session: UUID) -> None:
-    """Notify listeners that a session was written to, if ``LISTEN_DATABASE`` is set.
-
-    In a transaction the notification is sent after the commit. Errors are logged only: a listener
-    that misses a notification polls.
-    """
-    if conf.get_settings().LISTEN_DATABASE is None:
-        return
-    connection = connections[using]
-    if connection.vendor != "postgresql":
-        return
-    if connection.in_atomic_block:
-        notify = functools.partial(_notify, connection, session)
-        transaction.on_commit(notify, using=using, robust=True)
-    elif connection.autocommit:
-        _notify(connection, session)
+def notifier(using: str) -> Callable[[SessionWrite], None] | None:
+    """Return what notifies listeners of a write, if ``LISTEN_DATABASE`` is set; else None."""
+    if conf.get_settings().LISTEN_DATABASE is None or connections[using].vendor != "postgresql":
+        return None
+    return _notify
 
 
-def _notify(connection: BaseDatabaseWrapper, session: UUID) -> None:
-    if not _is_due((connection.alias, session)):
+def _notify(write: SessionWrite) -> None:
+    """Notify listeners. An error is logged only: one that misses a notification polls."""
+    if not _is_due((write.using, write.session)):
         return
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, session.hex])
+        with connections[write.using].cursor() as cursor:
+            cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, write.session.hex])
     except Error:
-        logger.warning("could not notify listeners of session %s", session)
+        logger.warning("could not notify listeners of session %s", write.session)
 
 
 def _is_due(key: tuple[str, UUID]) -> bool:

@@ -1,304 +1,171 @@
 """The cursor of a stream: a short text that a client sends to resume.
 
-Within one agent's conversation the order of positions is the order of commits, because the
-statement that inserts a row decides its position. Primary keys are created earlier by the writers,
-so that a row with a smaller key may commit later, and "all keys after the last" would lose
-messages. A cursor therefore stores for each agent the last sent position, and digests of the rows
-there and before it, because after a ``pop`` an append reuses the position; and a digest of the
-first row, because another branch may become the main one.
+    <session>.<change>.<agent>:<position>,<agent>:<position>:<revision>
 
-A cursor grants no access: it only says what to skip.
+``change`` is the session's change number: every operation except an append increases it. Each agent
+is named with the position of the last message that was sent, and that message's revision unless it
+is 0. As long as the change number is the same, everything up to these positions is as it was sent.
+Otherwise the change numbers of the messages tell what was replaced or redacted.
 
-During a stream the cursor holds all agents. Its text names only some, because it must fit into a
-header; the others are folded into one fingerprint of their positions. If the fingerprint of a
-resumed cursor does not match, the stream starts over.
+Two parts are optional. ``-<change>:<message>`` after the change number is the last redacted message
+that was sent, if there are more than fit into a batch. ``~<agent>:<count>:<revisions>`` at the end
+stands for the agents that have no room: the newest of them, how many positions they have, and the
+sum of their last messages' revisions.
+
+The same text is valid for all clients. It grants no access: it only says what to skip.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import functools
-import hashlib
-import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
 from uuid import UUID
 
-from .session_states import ConversationEnds, SessionHeader
-
-ROWS_PER_AGENT = 4
-"""Number of last rows stored per agent. After a larger pop the conversation is sent again."""
-
-MAX_REDACTIONS = 24
-"""Number of last redactions stored."""
-
-MAX_NAMED_AGENTS = 40
+MAX_NAMED_AGENTS = 70
 """Number of agents named in a cursor's text: those with the latest events."""
 
 MAX_CURSOR_LENGTH = 4096
 """Maximum characters of a cursor; a header may have 8 KB."""
 
 _MAX_INTEGER = 2**31 - 1
-_CLOCK_TOLERANCE = 120_000
-"""Tolerated difference between the clocks of two writers, in milliseconds."""
-
-_EMPTY_FINGERPRINT = bytes(6)
+_KEY, _NUMBER = "[0-9a-f]{32}", "0|[1-9][0-9]{0,9}"
+_SUM = "0|[1-9][0-9]{0,18}"
+_AGENT = f"{_KEY}:(?:{_NUMBER})(?::[1-9][0-9]{{0,9}})?"
+_TEXT = re.compile(
+    rf"(?P<session>{_KEY})\.(?P<change>{_NUMBER})(?:-(?P<redaction>{_NUMBER}):(?P<message>{_KEY}))?"
+    rf"\.(?P<agents>(?:{_AGENT}(?:,{_AGENT})*)?)(?:~(?P<newest>{_KEY}):(?P<positions>{_SUM}):(?P<revisions>{_SUM}))?"
+)
 
 
 class InvalidCursorError(ValueError):
     """The text is not a cursor of this session."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentPosition:
-    """The position up to which one agent's conversation was sent."""
+class MessagePosition(NamedTuple):
+    """The last message of an agent that was sent."""
 
     position: int
-    rows: tuple[tuple[int, str], ...]
-    """Revision and digest of the row at that position, of the one before it, and so on."""
-
-    first: str = ""
-    """Digest of the branch's first row."""
-
-    def after_row(self, position: int, revision: int, key: UUID) -> AgentPosition:
-        """Return the place after the next row."""
-        previous = self.rows[: ROWS_PER_AGENT - 1] if position == self.position + 1 else ()
-        first = self.first or digest(key)
-        return AgentPosition(position, ((revision, digest(key)), *previous), first)
-
-    def with_revision(self, position: int, revision: int, key: UUID) -> AgentPosition:
-        """Return the place with a row's new revision, if the row is among the stored ones."""
-        index = self.position - position
-        if not 0 <= index < len(self.rows) or self.rows[index][1] != digest(key):
-            return self
-        changed = (revision, self.rows[index][1])
-        return replace(self, rows=(*self.rows[:index], changed, *self.rows[index + 1 :]))
+    revision: int
 
 
-@dataclass(frozen=True, slots=True)
-class RedactionScan:
-    """A position in a scan of redactions, in order of their keys."""
+class RedactionPosition(NamedTuple):
+    """The last redacted message that was sent, in order of changes and keys."""
 
-    redaction: UUID
+    change: int
     message: UUID
-    """The last scanned message of that redaction."""
 
-    epoch: int
-    """The redaction epoch at the start; a later redaction may have a smaller key."""
+
+class UnnamedAgents(NamedTuple):
+    """The agents that a cursor's text does not name."""
+
+    newest: UUID
+    """The newest of them. Later agents that are not named are new to the client."""
+
+    positions: int
+    """How many positions they have."""
+
+    revisions: int
+    """The sum of the revisions of their last messages."""
+
+    @classmethod
+    def of(cls, ends: Mapping[UUID, MessagePosition]) -> Self | None:
+        """Return the sums of agents; None if there are none."""
+        if not ends:
+            return None
+        positions = sum(end.position + 1 for end in ends.values())
+        return cls(max(ends), positions, sum(end.revision for end in ends.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
     """The position up to which a session's changes were sent."""
 
-    session: str
-    """Digest of the session; a cursor is valid for one session only."""
+    session: UUID
+    change: int
+    agents: Mapping[UUID, MessagePosition] = field(default_factory=dict)
+    """The last sent message of each agent that has any, those with the latest events last."""
 
-    epoch: int
-    """Redaction epoch up to which redactions were sent."""
+    redaction: RedactionPosition | None = None
+    unnamed: UnnamedAgents | None = None
 
-    head: str
-    """Digest of the session's title, dates and flags."""
-
-    agents: Mapping[str, AgentPosition]
-    """Places by digests of the agents' keys."""
-
-    redactions: tuple[UUID, ...] = ()
-    """The newest redactions that were sent, in order of their keys."""
-
-    redaction_scan: RedactionScan | None = None
-    """Position of the scan of redactions, while one is in progress."""
-
-    folded_fingerprint: bytes | None = None
-    """Fingerprint of the agents that are not in ``agents``; None if all are."""
-
-    def with_agent(self, agent: str, place: AgentPosition | None) -> Cursor:
-        """Return the cursor with an agent's place; ``None`` removes the agent."""
+    def with_agent(self, agent: UUID, last: MessagePosition | None) -> Cursor:
+        """Return the cursor with an agent's last message; ``None`` removes the agent."""
         others = {key: value for key, value in self.agents.items() if key != agent}
-        return replace(self, agents=others if place is None else {**others, agent: place})
+        return replace(self, agents=others if last is None else {**others, agent: last})
 
-    def with_redaction(self, redaction: UUID) -> Cursor:
-        """Return the cursor after all messages of a redaction were sent."""
-        known = sorted({*self.redactions, redaction})[-MAX_REDACTIONS:]
-        return replace(self, redactions=tuple(known), redaction_scan=None)
+    def position(self, agent: UUID) -> int:
+        """Return the position of an agent's last message; -1 if none was sent."""
+        return self.agents[agent].position if agent in self.agents else -1
 
-    @property
-    def oldest_redaction(self) -> UUID:
-        """The smallest key that an unsent redaction may have.
+    def unfold(self, change: int, ends: Mapping[UUID, MessagePosition]) -> Cursor | None:
+        """Return the cursor with all agents, of which these are the ends; None if some changed.
 
-        If more redactions than are stored came within the tolerated difference of clocks, some are
-        sent again; none is lost.
+        While the change number is the same, conversations only grow. If the sum of their positions
+        is the same, the last messages are the same, and their revisions only grow too.
         """
-        if not self.redactions:
-            return UUID(int=0)
-        early = UUID(int=max(0, (self.redactions[-1].int >> 80) - _CLOCK_TOLERANCE) << 80)
-        return min(self.redactions[0], early)
-
-    def unfold(self, tails: Mapping[UUID, ConversationEnds | None]) -> Cursor | None:
-        """Return the cursor with the folded agents; None if they changed.
-
-        New agents have the newest messages. Without them, newest first, the remaining agents match
-        the fingerprint if nothing happened to them.
-        """
-        if self.folded_fingerprint is None:
+        if self.unnamed is None:
             return self
-        unnamed = {
-            digest(agent): tail
-            for agent, tail in tails.items()
-            if tail is not None and digest(agent) not in self.agents
+        known = {
+            agent: end
+            for agent, end in ends.items()
+            if agent not in self.agents and agent <= self.unnamed.newest
         }
-        places = {
-            agent: position_after(tail)
-            for agent, tail in sorted(unnamed.items(), key=lambda item: item[1].id)
-        }
-        remaining = row_fingerprint(places)
-        for newest in reversed(list(places)):
-            if remaining == self.folded_fingerprint:
-                break
-            remaining = _xor(remaining, _hash(newest, places.pop(newest)))
-        if remaining != self.folded_fingerprint:
+        sums = UnnamedAgents.of(known)
+        if change != self.change or sums is None or sums[1:] != self.unnamed[1:]:
             return None
-        return replace(self, agents={**places, **self.agents}, folded_fingerprint=None)
+        return replace(self, agents={**known, **self.agents}, unnamed=None)
 
     def encode(self) -> str:
         """Return the cursor as text that fits into a header and a URL."""
         names = list(self.agents)
-        named = {name: self.agents[name] for name in names[-MAX_NAMED_AGENTS:]}
-        folded = self.folded_fingerprint
-        if unnamed := names[:-MAX_NAMED_AGENTS]:
-            unnamed_fingerprint = row_fingerprint({name: self.agents[name] for name in unnamed})
-            folded = _xor(unnamed_fingerprint, folded or _EMPTY_FINGERPRINT)
-        for rows in range(ROWS_PER_AGENT, 0, -1):
-            text = self._text_with_rows(named, folded, rows)
-            if len(text) <= MAX_CURSOR_LENGTH:
-                break
-        return text
-
-    def _text_with_rows(
-        self, agents: Mapping[str, AgentPosition], folded: bytes | None, rows: int
-    ) -> str:
-        value = {
-            "s": self.session,
-            "e": self.epoch,
-            "h": self.head,
-            "a": {
-                key: [
-                    place.position,
-                    place.first,
-                    *[part for row in place.rows[:rows] for part in row],
-                ]
-                for key, place in agents.items()
-            },
-            "r": [_encode_key(key) for key in self.redactions],
-        }
-        if self.redaction_scan is not None:
-            scan = self.redaction_scan
-            value["p"] = [_encode_key(scan.redaction), _encode_key(scan.message), scan.epoch]
-        if folded is not None:
-            value["f"] = _to_base64(folded)
-        return _to_base64(json.dumps(value, separators=(",", ":")).encode())
+        named, folded = names[-MAX_NAMED_AGENTS:], names[:-MAX_NAMED_AGENTS]
+        unnamed = UnnamedAgents.of({key: self.agents[key] for key in folded}) or self.unnamed
+        redaction = self.redaction
+        return "".join(
+            [
+                f"{self.session.hex}.{self.change}",
+                "" if redaction is None else f"-{redaction.change}:{redaction.message.hex}",
+                ".",
+                ",".join(_encode_agent(agent, self.agents[agent]) for agent in named),
+                "" if unnamed is None else f"~{unnamed[0].hex}:{unnamed[1]}:{unnamed[2]}",
+            ]
+        )
 
     @classmethod
     def decode(cls, text: str, session: UUID) -> Self:
         """Parse a cursor; raise InvalidCursorError for any other text."""
-        try:
-            return cls._parse(text, session)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, binascii.Error):
-            raise InvalidCursorError("the text is not a cursor of this session") from None
-
-    @classmethod
-    def _parse(cls, text: str, session: UUID) -> Self:
-        if len(text) > MAX_CURSOR_LENGTH:
-            raise ValueError
-        value = json.loads(_from_base64(text))
-        agents = {_parse_digest(key): _parse_place(place) for key, place in value["a"].items()}
-        redactions = tuple(sorted({_parse_key(key) for key in value["r"]}))
-        if value["s"] != digest(session) or len(redactions) > MAX_REDACTIONS:
-            raise ValueError
-        return cls(
-            session=value["s"],
-            epoch=_parse_integer(value["e"]),
-            head=_parse_digest(value["h"]),
-            agents=agents,
-            redactions=redactions,
-            redaction_scan=_parse_pass(value["p"]) if "p" in value else None,
-            folded_fingerprint=_from_base64(_parse_digest(value["f"])) if "f" in value else None,
-        )
+        match = _TEXT.fullmatch(text) if len(text) <= MAX_CURSOR_LENGTH else None
+        if match is None or UUID(match["session"]) != session:
+            raise InvalidCursorError("the text is not a cursor of this session")
+        redaction = unnamed = None
+        if match["message"]:
+            redaction = RedactionPosition(_integer(match["redaction"]), UUID(match["message"]))
+        if match["newest"]:
+            sums = int(match["positions"]), int(match["revisions"])
+            unnamed = UnnamedAgents(UUID(match["newest"]), *sums)
+        named = [*map(_decode_agent, filter(None, match["agents"].split(",")))]
+        agents = dict(named)
+        if len(agents) != len(named):
+            raise InvalidCursorError("the text names an agent twice")
+        return cls(session, _integer(match["change"]), agents, redaction, unnamed)
 
 
-def position_after(tail: ConversationEnds) -> AgentPosition:
-    """Return the place after an agent's last message."""
-    return AgentPosition(tail.position, ((tail.revision, digest(tail.id)),), digest(tail.first))
+def _encode_agent(agent: UUID, last: MessagePosition) -> str:
+    text = f"{agent.hex}:{last.position}"
+    return f"{text}:{last.revision}" if last.revision else text
 
 
-def row_fingerprint(places: Mapping[str, AgentPosition]) -> bytes:
-    """Return a fingerprint of agents' places that does not depend on their order."""
-    return functools.reduce(_xor, (_hash(*item) for item in places.items()), _EMPTY_FINGERPRINT)
+def _decode_agent(text: str) -> tuple[UUID, MessagePosition]:
+    agent, position, *revision = text.split(":")
+    return UUID(agent), MessagePosition(
+        _integer(position), _integer(revision[0]) if revision else 0
+    )
 
 
-@functools.lru_cache(maxsize=4096)
-def _hash(agent: str, place: AgentPosition) -> bytes:
-    text = f"{agent} {place.position} {place.rows[0]} {place.first}"
-    return hashlib.blake2b(text.encode(), digest_size=6).digest()
-
-
-def _xor(one: bytes, other: bytes) -> bytes:
-    return bytes(left ^ right for left, right in zip(one, other, strict=True))
-
-
-def digest(key: UUID) -> str:
-    """Return a short digest of a primary key."""
-    return _digest_of(key.bytes)
-
-
-def digest_of_head(head: SessionHeader) -> str:
-    """Return a short digest of a session's title, dates and flags."""
-    return _digest_of(repr(head).encode(errors="surrogatepass"))
-
-
-def _digest_of(value: bytes) -> str:
-    return _to_base64(hashlib.blake2b(value, digest_size=6).digest())
-
-
-def _to_base64(value: bytes) -> str:
-    return base64.urlsafe_b64encode(value).decode().rstrip("=")
-
-
-def _from_base64(text: str) -> bytes:
-    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-
-
-def _encode_key(key: UUID) -> str:
-    return _to_base64(key.bytes)
-
-
-def _parse_key(value: Any) -> UUID:
-    return UUID(bytes=_from_base64(value))
-
-
-def _parse_digest(value: Any) -> str:
-    if not isinstance(value, str) or len(value) != 8:
-        raise ValueError
+def _integer(text: str) -> int:
+    value = int(text)
+    if value > _MAX_INTEGER:
+        raise InvalidCursorError("a number in the text is too large")
     return value
-
-
-def _parse_integer(value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= _MAX_INTEGER:
-        raise ValueError
-    return value
-
-
-def _parse_pass(value: Any) -> RedactionScan:
-    redaction, message, epoch = value
-    return RedactionScan(_parse_key(redaction), _parse_key(message), _parse_integer(epoch))
-
-
-def _parse_place(value: Any) -> AgentPosition:
-    position, first, *parts = value
-    revisions, digests = parts[::2], parts[1::2]
-    if not 0 < len(digests) == len(revisions) <= ROWS_PER_AGENT:
-        raise ValueError
-    rows = zip(map(_parse_integer, revisions), map(_parse_digest, digests), strict=True)
-    return AgentPosition(_parse_integer(position), tuple(rows), _parse_digest(first))

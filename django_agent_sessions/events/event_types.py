@@ -1,4 +1,4 @@
-"""Events, each with the cursor after it, and pages of events."""
+"""Events, each with the cursor after it, and batches of events."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
 
+from django_agent_sessions.models import Session
 from django_agent_sessions.queries.message_pages import MessagePreview
 
 from .cursor import Cursor
-from .session_states import SessionHeader
 
 
 class Change(StrEnum):
@@ -43,7 +43,6 @@ class SessionEvent:
     """The session's title, dates or flags changed."""
 
     cursor: Cursor
-    head: SessionHeader
 
 
 class Reason(StrEnum):
@@ -65,8 +64,11 @@ Event = MessageEvent | RemovedEvent | SessionEvent | ResetEvent
 
 
 @dataclass(frozen=True, slots=True)
-class EventPage:
-    """A page of events."""
+class EventBatch:
+    """Events in order, all as of one change number of the session."""
+
+    session: Session
+    """The session after the events."""
 
     events: list[Event]
     cursor: Cursor

@@ -1,91 +1,137 @@
-"""Read how far sessions are, in one small statement for many sessions."""
+"""Read how far sessions are, and the last rows of agents, in one small statement for many."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import functools
+import operator
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 
-from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
+from django_agent_sessions.db import bridge
+from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, SessionMessage
 
-_AT_ONCE = 500
+from .cursor import MessagePosition
 
+MAX_AGENTS_PER_STATEMENT = 20
+"""Maximum number of agents whose rows are read in one statement."""
 
-@dataclass(frozen=True, slots=True)
-class SessionHeader:
-    """A session's title, dates and flags."""
-
-    title: str
-    archived_at: datetime | None
-    expires_at: datetime | None
-    legal_hold: bool
+_MAX_SESSIONS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationEnds:
-    """An agent's last message, and its first.
+class MessageVersion(NamedTuple):
+    """A message without its content."""
 
-    The first one identifies the main branch: each branch has its own first message, and messages
-    leave a branch only together with all later ones.
-    """
-
-    id: UUID
     position: int
     revision: int
-    first: UUID
+    id: UUID
 
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
     """How far a session is. Equal states mean that nothing changed in between."""
 
-    epoch: int
+    change: int
+    redaction_change: int
+    header_change: int
     owner: Any
-    head: SessionHeader
-    tails: dict[UUID, ConversationEnds | None] = field(default_factory=dict)
-    """The last message of each agent, by the agent's primary key."""
+    ends: dict[UUID, MessageVersion] = field(default_factory=dict)
+    """The last message of each agent that has any."""
+
+    agents: set[UUID] = field(default_factory=set)
 
 
 def read_states(using: str, sessions: Collection[UUID]) -> dict[UUID, SessionState]:
     """Read the states of sessions; deleted ones are missing in the result."""
     keys = list(sessions)
     result: dict[UUID, SessionState] = {}
-    for first in range(0, len(keys), _AT_ONCE):
-        for row in _rows(using, keys[first : first + _AT_ONCE]):
-            key, epoch, owner, title, archived, expires, held, agent, *ends = row
-            if key not in result:
-                result[key] = SessionState(
-                    epoch, owner, SessionHeader(title, archived, expires, held)
-                )
+    for first in range(0, len(keys), _MAX_SESSIONS):
+        for row in _state_rows(using, keys[first : first + _MAX_SESSIONS]):
+            key, agent, message, position, revision, *columns = row
+            state = result.setdefault(key, SessionState(*columns))
             if agent is not None:
-                result[key].tails[agent] = None if ends[0] is None else ConversationEnds(*ends)
+                state.agents.add(agent)
+            if message is not None:
+                state.ends[agent] = MessageVersion(position, revision, message)
     return result
 
 
-def _rows(using: str, keys: Sequence[UUID]) -> QuerySet[Session, Any]:
+def _state_rows(using: str, keys: Sequence[UUID]) -> QuerySet[Session, Any]:
     # Each subquery reads one entry of the index of positions.
-    main = SessionMessage.objects.using(using).filter(agent=OuterRef("agents"), branch=MAIN_BRANCH)
-    last, first = main.order_by("-message_id"), main.order_by("message_id")
+    last = _main_messages(using).filter(agent=OuterRef("agents")).order_by("-message_id")
     return (
         Session.objects.using(using)
         .filter(pk__in=keys)
         .order_by()
         .values_list(
             "pk",
-            "redaction_epoch",
-            "owner_id",
-            "title",
-            "archived_at",
-            "expires_at",
-            "legal_hold",
             "agents__pk",
             Subquery(last.values("pk")[:1]),
             Subquery(last.values("message_id")[:1]),
             Subquery(last.values("revision")[:1]),
-            Subquery(first.values("pk")[:1]),
+            "change",
+            "redaction_change",
+            "header_change",
+            "owner_id",
         )
     )
+
+
+def positions_unchanged_since(change: int, agents: Collection[UUID]) -> dict[UUID, int]:
+    """Return each agent's last position that holds the same message as at a change number.
+
+    Positions are given in order, so that all before it hold the same messages too.
+    """
+    using = bridge.database()
+    rows = _main_messages(using).filter(agent=OuterRef("pk"), change__lte=change)
+    last = Subquery(rows.order_by("-message_id").values("message_id")[:1])
+    found = SessionAgent.objects.using(using).filter(pk__in=list(agents)).order_by()
+    return {
+        agent: position for agent, position in found.values_list("pk", last) if position is not None
+    }
+
+
+def redacted_messages(session: UUID) -> QuerySet[SessionMessage]:
+    """Return a queryset of a session's redacted messages, in order of changes and keys."""
+    rows = _main_messages(bridge.database()).filter(session=session)
+    return rows.order_by("redaction_change", "pk")
+
+
+def messages_at(ranges: Mapping[UUID, tuple[int, int]]) -> dict[UUID, list[MessageVersion]]:
+    """Read the messages at ranges of positions of several agents, in one statement."""
+    result: dict[UUID, list[MessageVersion]] = {agent: [] for agent in ranges}
+    if not ranges:
+        return result
+    # Each is a short range of the index of positions. No condition on the session, or SQLite
+    # would scan all its messages.
+    conditions = [
+        Q(agent=agent, branch=MAIN_BRANCH, message_id__range=positions)
+        for agent, positions in ranges.items()
+    ]
+    rows = SessionMessage.objects.using(bridge.database())
+    rows = rows.filter(functools.reduce(operator.or_, conditions)).order_by("message_id")
+    columns = rows.values_list("agent_id", "message_id", "revision", "pk")
+    for agent, position, revision, key in columns:
+        result[agent].append(MessageVersion(position, revision, key))
+    return result
+
+
+def messages_after(agent: UUID, position: int, count: int) -> list[MessageVersion]:
+    """Read the next messages of one agent, also across gaps in the positions."""
+    rows = _main_messages(bridge.database()).filter(agent=agent, message_id__gt=position)
+    columns = rows.order_by("message_id").values_list("message_id", "revision", "pk")
+    return [MessageVersion(*values) for values in columns[:count]]
+
+
+def last_message_upto(agent: UUID, upto: int) -> MessagePosition | None:
+    """Return an agent's last message at a position or before it; None if there is none."""
+    rows = _main_messages(bridge.database()).filter(agent=agent, message_id__lte=upto)
+    last = rows.order_by("-message_id").values_list("message_id", "revision").first()
+    return None if last is None else MessagePosition(*last)
+
+
+def _main_messages(using: str) -> QuerySet[SessionMessage]:
+    return SessionMessage.objects.using(using).filter(branch=MAIN_BRANCH).order_by()

@@ -13,7 +13,7 @@ from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
 from django_agent_sessions.store.contents import discard_originals
 
-from .changes import SessionChange, change
+from .session_change import SessionChange, change
 
 
 def hold(session: UUID, *, reason: str, actor: Any = None, using: str | None = None) -> bool:
@@ -61,7 +61,8 @@ def _set(session: UUID, held: bool, *, reason: str, actor: Any, using: str | Non
             return False
         # Deleting content reads the flag under a lock of this row, which excludes this lock.
         rows = Session.objects.using(current.using).filter(pk=session)
-        rows.update(legal_hold=held, updated_at=timezone.now())
+        number = row.change + 1
+        rows.update(legal_hold=held, change=number, header_change=number, updated_at=timezone.now())
         current.record(AuditEvent.Action.HELD if held else AuditEvent.Action.RELEASED)
         if not held:
             _discard_replaced_texts(current)

@@ -16,12 +16,11 @@ from django_agent_sessions.exceptions import BlobError
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.store.importing import COUNT_COLUMNS, plausible_count
-from django_agent_sessions.usage.rollup_rows import day_of
+from django_agent_sessions.usage.rollups import day_of
 
 from .batch import Agent, Batch, BranchExtent, UsageSum
 from .findings import Kind
 from .row_batches import PART, size_of, split_by_size
-from .tool_calls import tool_call_ids
 
 ROLE_LENGTH = 32
 _MAX_ANSWERED = 10_000
@@ -205,7 +204,7 @@ class ConversationCheck:
         return row.session in self._batch.sessions
 
     def _check_calls(self, row: CheckedMessage, agent: Agent, content: Any) -> None:
-        ids = tool_call_ids(agent.dialect, content)
+        ids = dialects.get(agent.dialect).tool_calls(content)
         for call in ids.results:
             waiting = self._open_calls.get(call)
             if not waiting:
@@ -221,9 +220,10 @@ class ConversationCheck:
             self._open_calls.setdefault(call, []).append((row.position, row.pk))
 
     def _kind_of_unmatched_result(self, row: CheckedMessage, agent: Agent, call: str) -> Kind:
-        # A Strands agent that is restored while another process runs a tool records the call as
+        # An agent that is restored while another process runs a tool may record the call as
         # interrupted; then the real result follows. Restores keep the real result.
-        if agent.dialect == dialects.STRANDS and call in self._answered_calls:
+        dialect = dialects.get(agent.dialect)
+        if dialect.may_answer_twice and call in self._answered_calls:
             return Kind.ANSWERED_TWICE
         # The session was rewound between the call and its result. A fork copies the main branch
         # only, so its call is in the original session.
@@ -237,7 +237,7 @@ class ConversationCheck:
             rows = rows.filter(agent__in=source.values("agent"))
         for part in _read(rows.order_by("branch", "message_id")):
             for other in part:
-                if call in tool_call_ids(agent.dialect, decode_payload(other.shown)).calls:
+                if call in dialect.tool_calls(decode_payload(other.shown)).calls:
                     return Kind.CALL_ELSEWHERE
         return Kind.ORPHAN_RESULT
 
@@ -280,7 +280,7 @@ def wrong_derived_columns(
     batch: Batch, row: CheckedMessage, agent: Agent, content: Any
 ) -> dict[str, Any]:
     """Return the derived columns of a message that differ from its payload."""
-    summary = dialects.summary(agent.dialect, content)
+    summary = dialects.get(agent.dialect).summary(content)
     expected: dict[str, Any] = {"role": summary.role[:ROLE_LENGTH], "text": summary.text}
     # Changed, imported and copied messages keep the figures of the original message.
     session = batch.sessions.get(row.session)
@@ -295,7 +295,7 @@ def wrong_derived_columns(
         except BlobError:
             del changed["text"]
         else:
-            if dialects.summary(agent.dialect, restored).text == row.text:
+            if dialects.get(agent.dialect).summary(restored).text == row.text:
                 del changed["text"]
     return changed
 

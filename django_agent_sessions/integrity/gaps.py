@@ -88,7 +88,7 @@ def close_gaps(using: str, session: Session, agent: UUID) -> str:
     for branch, branch_moves in moves.items():
         if branch_moves.closes:
             changed_branches += 1
-            _move(using, agent, branch, branch_moves, free)
+            _move(using, agent, branch, branch_moves, free, session.change + 1)
     audit.record(
         AuditEvent.Action.REPAIRED,
         session=session.pk,
@@ -196,11 +196,11 @@ def _renumbered(messages: list[Any], moves: PositionMap) -> list[Any]:
     return result
 
 
-def _move(using: str, agent: UUID, branch: int, moves: PositionMap, free: int) -> None:
+def _move(using: str, agent: UUID, branch: int, moves: PositionMap, free: int, change: int) -> None:
     """Move messages through an unused branch number, so that no position is taken twice."""
     rows = SessionMessage.objects.using(using).filter(agent=agent).order_by()
     for (first, last), start in zip(moves.runs, moves.starts, strict=True):
         if first != start:
             run = rows.filter(branch=branch, message_id__gte=first, message_id__lte=last)
             run.update(branch=free, message_id=F("message_id") - (first - start))
-    rows.filter(branch=free).update(branch=branch)
+    rows.filter(branch=free).update(branch=branch, change=change)

@@ -10,7 +10,7 @@ from django.db.models import Count, Exists, OuterRef, Sum
 
 from django_agent_sessions.blobs import blob_rows, update_references
 from django_agent_sessions.exceptions import SessionNotFoundError
-from django_agent_sessions.governance.changes import SessionChange, change
+from django_agent_sessions.governance.session_change import SessionChange, change
 from django_agent_sessions.models import (
     Blob,
     BlobReference,

@@ -9,7 +9,7 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import AgentSessionsError, PayloadError, SessionConflictError
 from django_agent_sessions.sql.message_writes import MAX_ROWS
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.values.ids import validate_namespace
+from django_agent_sessions.values.ids import validate_namespace, validate_scope
 from django_agent_sessions.values.owners import NOBODY
 
 from .owner_mapping import OwnerOf, owner_of
@@ -27,6 +27,7 @@ def import_sessions(
     source: Source,
     *,
     namespace: str | None = None,
+    scope: str | None = None,
     owner: Any | OwnerOf = NOBODY,
     using: str | None = None,
     dry_run: bool = False,
@@ -41,6 +42,7 @@ def import_sessions(
     Args:
         source: The source of the sessions.
         namespace: The namespace of the imported sessions; by default that of the source, if any.
+        scope: The scope of their ids in the namespace; by default that of the source, if any.
         owner: The owner of the sessions or the owner's primary key; or a function that takes a
             :class:`~.sources.SourceSession` and returns its owner, the owner's primary key or
             ``NOBODY``. Left out, the sessions have no owner.
@@ -53,12 +55,14 @@ def import_sessions(
         The report.
 
     Raises:
-        InvalidIdError: The namespace is invalid.
+        InvalidIdError: The namespace or the scope is invalid.
         ConfigurationError: The source cannot be read; or the owner is None, ``EVERYBODY`` or a
             user who cannot own sessions.
     """
     if namespace is not None:
         validate_namespace(namespace)
+    if scope is not None:
+        validate_scope(scope)
     owner_key = owner_of(owner)
     run = ImportRun(
         kind=source.kind,
@@ -71,7 +75,7 @@ def import_sessions(
         if isinstance(source_session, Skipped):
             run.report.skip(source_session)
         else:
-            _import_session(run, source_session, namespace, owner_key)
+            _import_session(run, source_session, (namespace, scope), owner_key)
         run.progress(run.report)
     return run.report
 
@@ -79,16 +83,20 @@ def import_sessions(
 def _import_session(
     run: ImportRun,
     source_session: SourceSession,
-    namespace: str | None,
+    place: tuple[str | None, str | None],
     owner: Callable[[SourceSession, str], Any],
 ) -> None:
     """Import a session, or record why it was skipped."""
     location = f"session {source_session.session_id!r}"
     try:
+        columns = source_session.columns
+        namespace, scope = place
         if namespace is None:
-            namespace = validate_namespace(source_session.columns.get("namespace", ""))
+            namespace = validate_namespace(columns.get("namespace", ""))
+        if scope is None:
+            scope = validate_scope(columns.get("scope", ""))
         session_owner = owner(source_session, run.using)
-        store = SessionStore(owner=session_owner, namespace=namespace, using=run.using)
+        store = SessionStore(owner=session_owner, namespace=namespace, scope=scope, using=run.using)
         outcome = _outcome(SessionImport(run, source_session, store, location))
     except AgentSessionsError as error:
         # The texts of these errors contain no content.

@@ -41,6 +41,7 @@ VERSION = 1
 SESSION_COLUMNS = (
     "id",
     "namespace",
+    "scope",
     "session_id",
     "session_type",
     "external_id",

@@ -180,7 +180,7 @@ def _read(line: Mapping[str, Any], place: str, beside: Path | None) -> SourceSes
     # The directory has a folder per session.
     folder = None if beside is None or columns["id"] is None else beside / str(columns["id"])
     blobs = LineBinaries(line.get("blobs"), folder)
-    for name in ("namespace", "title", "session_type"):
+    for name in ("namespace", "scope", "title", "session_type"):
         if not isinstance(head.get(name, ""), str):
             raise InvalidValueError(f"the {name} of its session is not a string")
     check_word(head, "session_type")

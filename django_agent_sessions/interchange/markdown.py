@@ -85,6 +85,7 @@ def _head(session: Session, agents: _Agents) -> str:
         ("Title", session.title),
         ("Key", str(session.pk)),
         ("Namespace", session.namespace),
+        ("Scope", session.scope),
         ("Owner", owner),
         ("Agents", ", ".join(name for name, _dialect in agents.values())),
         ("Messages", str(session.message_count)),
@@ -106,7 +107,7 @@ def _message(row: RowDict, agents: _Agents) -> str:
     if isinstance(payload, CorruptPayload):
         blocks = ["**Unreadable payload**\n\n" + _code_block(without_hashes(payload.text))]
     else:
-        blocks = [_part(part) for part in dialects.parts(dialect, payload)]
+        blocks = [_part(part) for part in dialects.get(dialect).parts(payload)]
     return "\n" + "\n\n".join([_heading(row, name), *filter(None, blocks)]) + "\n"
 
 

@@ -5,21 +5,25 @@ The tables are those of openai-agents 0.24, ``agents/extensions/memory/advanced_
 
 from __future__ import annotations
 
-import sqlite3
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
 
+from django_agent_sessions.content.exact_json import reject_constant
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.values.records import AgentState
+from django_agent_sessions.store.snapshots import BRANCH_NAMES
+from django_agent_sessions.values.records import AgentState, TurnCost
 
 from .openai_rows import parse_database_time, session_location
-from .openai_sqlite import MAIN_BRANCH_ID, OpenAISQLiteSource, columns_of, quote_name
-from .openai_turns import deleted_branches_state, turn_costs
+from .openai_sources import MAIN_BRANCH_ID, OpenAISQLiteSource
+from .openai_tables import Database
 from .sources import Skipped, SourceAgent, SourceBranch
+from .untrusted import MAX_INTEGER
 
-_USAGE = ("turns", "requests", "input_tokens", "output_tokens", "total_tokens")
+_TOKENS = ("requests", "input_tokens", "output_tokens", "total_tokens")
+_DETAILS = ("input_tokens_details", "output_tokens_details")
 
 
 class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
@@ -40,22 +44,18 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
 
     kind = "openai-advanced-sqlite"
 
-    def _check(self, connection: sqlite3.Connection) -> None:
+    def _check_branches(self, database: Database) -> None:
         structure = {"id", "session_id", "message_id", "branch_id", "sequence_number"}
-        if not structure <= columns_of(connection, "message_structure"):
+        if not structure <= database.columns("message_structure"):
             raise ConfigurationError(
-                f"{self._path} has no table 'message_structure' of AdvancedSQLiteSession: if "
+                f"{database.label} has no table 'message_structure' of AdvancedSQLiteSession: if "
                 "SQLiteSession wrote it, import it as openai-sqlite"
             )
-        super()._check(connection)
-
-    def _has_branches(self, connection: sqlite3.Connection) -> bool:
-        return False
 
     def _session_columns(
-        self, connection: sqlite3.Connection, name: bytes
+        self, database: Database, key: bytes
     ) -> tuple[Mapping[str, Any], Sequence[Skipped]]:
-        branches = self._branches(connection, name)
+        branches = self._branches(database, key)
         if not branches:
             return {}, ()
         metadata: dict[str, Any] = {
@@ -64,33 +64,31 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
             }
         }
         columns: dict[str, Any] = {"metadata": metadata}
-        usage = self._usage(connection, name)
+        usage = self._usage(database, key)
         if usage:
             metadata["openai_usage"] = usage
             for tokens in ("input_tokens", "output_tokens"):
                 columns[tokens] = sum(used[tokens] for used in usage.values())
-        return columns, self._orphans(connection, name)
+        return columns, self._orphans(database, key)
 
-    def _agent(self, connection: sqlite3.Connection, name: bytes) -> SourceAgent:
-        found, numbers = super()._agent(connection, name), self._branches(connection, name)
+    def _agent(self, database: Database, key: bytes) -> SourceAgent:
+        found, numbers = super()._agent(database, key), self._branches(database, key)
         if not numbers:
             return found
         created_by_branch = dict(
-            connection.execute(
+            database.run(
                 "SELECT branch_id, MIN(created_at) FROM message_structure "
-                "WHERE session_id = CAST(? AS TEXT) GROUP BY branch_id",
-                (name,),
-            ).fetchall()
-            if "created_at" in columns_of(connection, "message_structure")
+                "WHERE session_id = %s GROUP BY branch_id",
+                [key],
+            )
+            if "created_at" in database.columns("message_structure")
             else ()
         )
+        deleted = self._deleted_names(database, key, numbers)
+        names = {BRANCH_NAMES: {"deleted": deleted, "cleared": []}} if deleted else {}
         return replace(
             found,
-            data=AgentState(
-                internal_state=deleted_branches_state(
-                    self._deleted_names(connection, name, numbers)
-                )
-            ),
+            data=AgentState(internal_state=names),
             branches=[
                 SourceBranch(
                     number,
@@ -100,63 +98,62 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
                 for branch, number in numbers.items()
                 if number
             ],
-            costs=list(turn_costs(connection, name, numbers))
-            if self._has_usage(connection)
-            else (),
+            costs=list(_turn_costs(database, key, numbers)) if self._has_usage(database) else (),
         )
 
-    def _has_shared_items(self, connection: sqlite3.Connection, name: bytes) -> bool:
-        return len(self._branches(connection, name)) > 1
+    def _has_shared_items(self, database: Database, key: bytes) -> bool:
+        return len(self._branches(database, key)) > 1
 
     def _deleted_names(
-        self, connection: sqlite3.Connection, name: bytes, numbers: Mapping[bytes, int]
+        self, database: Database, key: bytes, numbers: Mapping[bytes, int]
     ) -> list[str]:
-        if "branch_id" not in columns_of(connection, "branch_reservations"):
+        if "branch_id" not in database.columns("branch_reservations"):
             return []
-        found = connection.execute(
-            "SELECT branch_id FROM branch_reservations WHERE session_id = CAST(? AS TEXT) "
-            "ORDER BY rowid",
-            (name,),
+        found = database.run(
+            "SELECT branch_id FROM branch_reservations WHERE session_id = %s ORDER BY rowid",
+            [key],
         )
         return [_display_name(branch) for (branch,) in found if branch not in numbers]
 
-    def _has_usage(self, connection: sqlite3.Connection) -> bool:
-        return {"branch_id", "requests", "total_tokens"} <= columns_of(connection, "turn_usage")
+    def _has_usage(self, database: Database) -> bool:
+        return {"branch_id", "requests", "total_tokens"} <= database.columns("turn_usage")
 
-    def _branches(self, connection: sqlite3.Connection, name: bytes) -> dict[bytes, int]:
-        found = connection.execute(
-            "SELECT branch_id FROM message_structure WHERE session_id = CAST(? AS TEXT) "
+    def _branches(self, database: Database, key: bytes) -> dict[bytes, int]:
+        found = database.run(
+            "SELECT branch_id FROM message_structure WHERE session_id = %s "
             "GROUP BY branch_id ORDER BY MIN(id)",
-            (name,),
-        ).fetchall()
+            [key],
+        )
         main, numbers = MAIN_BRANCH_ID.encode(), count(1)
         others = {branch: next(numbers) for (branch,) in found if branch != main}
         return {main: 0, **others} if found else {}
 
-    def _usage(self, connection: sqlite3.Connection, name: bytes) -> dict[str, dict[str, int]]:
-        if not self._has_usage(connection):
+    def _usage(self, database: Database, key: bytes) -> dict[str, dict[str, int]]:
+        if not self._has_usage(database):
             return {}
-        found = connection.execute(
+        found = database.run(
             "SELECT branch_id, COUNT(*), SUM(requests), SUM(input_tokens), SUM(output_tokens), "
-            "SUM(total_tokens) FROM turn_usage WHERE session_id = CAST(? AS TEXT) "
+            "SUM(total_tokens) FROM turn_usage WHERE session_id = %s "
             "GROUP BY branch_id ORDER BY MIN(id)",
-            (name,),
+            [key],
         )
         return {
-            _display_name(branch): dict(zip(_USAGE, (value or 0 for value in sums), strict=True))
+            _display_name(branch): dict(
+                zip(("turns", *_TOKENS), (value or 0 for value in sums), strict=True)
+            )
             for branch, *sums in found
         }
 
-    def _orphans(self, connection: sqlite3.Connection, name: bytes) -> Sequence[Skipped]:
-        orphans, first, last = connection.execute(
-            f"SELECT COUNT(*), MIN(id), MAX(id) FROM {quote_name(self._messages_table)} "
-            "WHERE session_id = CAST(? AS TEXT) AND id NOT IN (SELECT message_id "
-            "FROM message_structure WHERE session_id = CAST(? AS TEXT))",
-            (name, name),
-        ).fetchone()
+    def _orphans(self, database: Database, key: bytes) -> Sequence[Skipped]:
+        [(orphans, first, last)] = database.run(
+            f"SELECT COUNT(*), MIN(id), MAX(id) FROM {database.quote(self._messages_table)} "
+            "WHERE session_id = %s AND id NOT IN (SELECT message_id "
+            "FROM message_structure WHERE session_id = %s)",
+            [key, key],
+        )
         if not orphans:
             return ()
-        where = session_location(self._messages_table, name.decode())
+        where = session_location(self._messages_table, key.decode())
         return (
             Skipped(
                 f"{where} id={first}…{last}",
@@ -165,22 +162,53 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
             ),
         )
 
-    def _places(self, connection: sqlite3.Connection, name: bytes) -> Iterator[tuple[int, int]]:
-        branches = self._branches(connection, name)
+    def _places(self, database: Database, key: bytes) -> Iterator[tuple[int, int]]:
+        branches = self._branches(database, key)
         if not branches:
-            return super()._places(connection, name)
+            return super()._places(database, key)
         # Sequence numbers increase within a session, across branches.
-        found = connection.execute(
+        found = database.run(
             f"SELECT m.id, s.branch_id FROM message_structure s "
-            f"JOIN {quote_name(self._messages_table)} m "
+            f"JOIN {database.quote(self._messages_table)} m "
             "ON m.id = s.message_id AND m.session_id = s.session_id "
-            "WHERE s.session_id = CAST(? AS TEXT) ORDER BY s.sequence_number, s.id",
-            (name,),
+            "WHERE s.session_id = %s ORDER BY s.sequence_number, s.id",
+            [key],
         )
         # A branch that was created meanwhile has no number.
-        return ((key, branches[branch]) for key, branch in found if branch in branches)
+        return ((item, branches[branch]) for item, branch in found if branch in branches)
 
 
 def _display_name(branch: bytes) -> str:
     # JSON columns reject NUL; the name is only displayed.
     return branch.decode("utf-8", "replace").replace("\0", "\ufffd")
+
+
+def _turn_costs(
+    database: Database, key: bytes, branches: Mapping[bytes, int]
+) -> Iterator[TurnCost]:
+    """Yield the usage of the turns of a session."""
+    found = database.run(
+        f"SELECT branch_id, user_turn_number, {', '.join(_TOKENS + _DETAILS)} "
+        "FROM turn_usage WHERE session_id = %s ORDER BY id",
+        [key],
+    )
+    for branch, turn, *columns in found:
+        numbers = [0 if value is None else value for value in columns[: len(_TOKENS)]]
+        details = map(_json, columns[len(_TOKENS) :])
+        valid = all(
+            isinstance(value, int) and 0 <= value <= MAX_INTEGER for value in (turn, *numbers)
+        )
+        if valid and branch in branches:
+            yield TurnCost(
+                turn=turn,
+                branch=branches[branch],
+                **dict(zip(_TOKENS, numbers, strict=True)),
+                **dict(zip(_DETAILS, details, strict=True)),
+            )
+
+
+def _json(text: Any) -> Any:
+    try:
+        return None if text is None else json.loads(text, parse_constant=reject_constant)
+    except (ValueError, TypeError, RecursionError):
+        return None

@@ -10,22 +10,14 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
-from django_agent_sessions.content import dialects
 from django_agent_sessions.content.exact_json import reject_constant
 from django_agent_sessions.values.ids import MAX_ID_LENGTH
 
-from .sources import Skipped, SourceAgent, SourceMessage
-
-OPENAI_AGENT_ID = "default"
-"""The id of the agent of an OpenAI session, the same as in ``DjangoSession``."""
-
-SESSION_BATCH = 500
-"""Number of sessions per query."""
+from .sources import Skipped, SourceMessage
 
 _FIRST_ROWS = 16
 _MOST_ROWS = 500
@@ -38,56 +30,6 @@ class ItemRow(NamedTuple):
     key: int
     data: object
     created_at: object
-
-
-class Closable(Protocol):
-    """An object with connections to close."""
-
-    def close(self) -> None:
-        """Close the connections."""
-        ...
-
-
-C = TypeVar("C", bound=Closable)
-
-
-class SharedResource(Generic[C]):
-    """Opens a resource on first use and closes it after the last of nested uses."""
-
-    def __init__(self, start: Callable[[], C]) -> None:
-        self._start = start
-        self._resource: C | None = None
-        self._users = 0
-
-    @contextmanager
-    def use(self) -> Iterator[C]:
-        """Context manager that returns the opened resource."""
-        if self._resource is None:
-            self._resource = self._start()
-        resource = self._resource
-        self._users += 1
-        try:
-            yield resource
-        finally:
-            self._users -= 1
-            if not self._users:
-                self._resource = None
-                resource.close()
-
-
-class Messages:
-    """Lazy messages, read on each iteration."""
-
-    def __init__(self, read: Callable[[], Iterator[SourceMessage | Skipped]]) -> None:
-        self._read = read
-
-    def __iter__(self) -> Iterator[SourceMessage | Skipped]:
-        return self._read()
-
-
-def lazy_agent(read: Callable[[], Iterator[SourceMessage | Skipped]]) -> SourceAgent:
-    """Return the agent of a session with lazily read messages."""
-    return SourceAgent(OPENAI_AGENT_ID, dialects.OPENAI, Messages(read))
 
 
 def each_item(
@@ -116,11 +58,6 @@ def each_item(
         start += size
         characters = sum(_length(row.data) for row in found.values())
         size = max(1, min(_MOST_ROWS, _CHARACTERS * len(batch) // max(1, characters)))
-
-
-def on_main_branch(keys: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield items with the number of the main branch, for stores without branches."""
-    return ((key, 0) for key in keys)
 
 
 def parse_database_time(value: object, zone: tzinfo = UTC) -> datetime | None:

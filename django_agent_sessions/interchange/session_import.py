@@ -47,7 +47,9 @@ class SessionImport:
         self.now = timezone.now()
         self.created_at = valid_time(found.created_at) or self.now
         # Without an owner filter, because ids are unique across owners.
-        self.all = SessionStore(owner=EVERYBODY, namespace=store.namespace, using=run.using)
+        self.all = SessionStore(
+            owner=EVERYBODY, namespace=store.namespace, scope=store.scope, using=run.using
+        )
         self.target, self.all_targets = ImportStore(store), ImportStore(self.all)
         # True if this run created the session, which therefore has no rows yet.
         self.fresh = False
@@ -140,7 +142,7 @@ class SessionImport:
             "expires_at": valid_time(columns.get("expires_at")),
         }
         if self.run.dry_run:
-            return _dry_run_record(self.found.session_id, self.store.namespace, self.now)
+            return _dry_run_record(self.found.session_id, self.store, self.now)
         values["id"] = self.all_targets.unused_or_new_key(
             Session, valid_key(columns.get("id"), self.now)
         )
@@ -299,11 +301,12 @@ class SessionImport:
         self.run.report.skip(Skipped(self.place + place, reason))
 
 
-def _dry_run_record(session_id: str, namespace: str, now: datetime) -> SessionRecord:
+def _dry_run_record(session_id: str, store: SessionStore, now: datetime) -> SessionRecord:
     return SessionRecord(
         id=new_id(),
         session_id=session_id,
-        namespace=namespace,
+        namespace=store.namespace,
+        scope=store.scope,
         session_type="AGENT",
         owner_id=None,
         external_id=None,

@@ -10,9 +10,11 @@ from django.db import DEFAULT_DB_ALIAS
 from .jsonl_import import MAX_LINE_BYTES, STDIN, JsonLines
 from .locations import open_location
 from .openai_advanced import OpenAIAdvancedSQLiteSource
-from .openai_django import OpenAIDjangoSessionsSource
-from .openai_sqlalchemy import OpenAISQLAlchemySource
-from .openai_sqlite import OpenAISQLiteSource
+from .openai_sources import (
+    OpenAIDjangoSessionsSource,
+    OpenAISQLAlchemySource,
+    OpenAISQLiteSource,
+)
 from .sources import Source
 from .strands_files import StrandsFiles
 from .strands_snapshots import StrandsSnapshots

@@ -14,7 +14,6 @@ meanwhile, so that leases also work behind a connection pooler.
 
 from __future__ import annotations
 
-from .acquiring import aacquire, acquire
-from .lease import Lease
+from .lease import Lease, aacquire, acquire
 
 __all__ = ["Lease", "aacquire", "acquire"]

@@ -1,18 +1,29 @@
-"""The lease of a session, as a run uses it."""
+"""The lease of a session as a run uses it, and its acquisition."""
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import logging
+import random
+import time
+import weakref
 from types import TracebackType
 from typing import Self
 from uuid import UUID
 
 from django.db import Error
 
+from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
-from django_agent_sessions.exceptions import AgentSessionsError, SessionBusyError
+from django_agent_sessions.exceptions import (
+    AgentSessionsError,
+    ConfigurationError,
+    SessionBusyError,
+)
 
-from .held_lease import HeldLease
+from .held_lease import HeldLease, clock, was_released_recently
+from .lease_rows import LeaseHolder
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -131,3 +142,167 @@ class Lease:
             self.session,
             type(error).__name__,
         )
+
+
+_FIRST_PAUSE = 0.2
+_SHORTEST_PAUSE = 0.05
+_AGEING_SECONDS = 5.0
+_BACK_OFF = 0.06
+
+# The leases of the runs around this call. Weak, because a context may outlive its run.
+_enclosing_holds: contextvars.ContextVar[tuple[weakref.ref[HeldLease], ...]] = (
+    contextvars.ContextVar("agent_sessions_leases", default=())
+)
+
+
+def acquire(
+    session: UUID,
+    *,
+    wait: float | None = None,
+    seconds: float | None = None,
+    using: str | None = None,
+    keep: bool = True,
+) -> Lease:
+    """Wait until no other run holds the session's lease, and acquire it.
+
+    A call within a run that already holds the lease (the same task, or a tool that it calls) shares
+    it. The lease is released when both have ended.
+
+    Args:
+        session: Primary key of the session: ``SessionStore(…).open("user-123").id``.
+        wait: Maximum wait in seconds; 0 does not wait. By default ``LEASE_WAIT_SECONDS``.
+        seconds: Seconds after the last renewal until the lease expires. By default
+            ``LEASE_SECONDS``.
+        using: The database alias; by default the configured one.
+        keep: Whether the lease is renewed until it is released; otherwise only after
+            :meth:`Lease.keep` was called.
+
+    Returns:
+        The lease, a context manager.
+
+    Raises:
+        SessionBusyError: Another run held the lease until the wait ended.
+        SessionNotFoundError: The session does not exist.
+        ConfigurationError: A transaction is open, or the numbers are invalid.
+    """
+    attempt = _Attempt(session, wait, seconds, using, keep)
+    if (lease := attempt.nested_lease()) is not None:
+        return lease
+    time.sleep(attempt.back_off())
+    while True:
+        try:
+            busy = bridge.run_sync(attempt.hold.take, using=attempt.hold.using)
+        except BaseException:
+            # For example a signal handler's error: release what was acquired.
+            if attempt.hold.taken:
+                Lease(attempt.hold).release()
+            raise
+        if busy is None:
+            return attempt.lease()
+        time.sleep(attempt.pause(busy))
+
+
+async def aacquire(
+    session: UUID,
+    *,
+    wait: float | None = None,
+    seconds: float | None = None,
+    using: str | None = None,
+    keep: bool = True,
+) -> Lease:
+    """Async twin of :func:`acquire`; it does not block the event loop.
+
+    Args:
+        session: Primary key of the session.
+        wait: See ``acquire``.
+        seconds: See ``acquire``.
+        using: See ``acquire``.
+        keep: See ``acquire``.
+
+    Returns:
+        The lease, an async context manager: ``async with await aacquire(session): …``.
+
+    Raises:
+        SessionBusyError: Another run held the lease until the wait ended.
+        SessionNotFoundError: The session does not exist.
+        ConfigurationError: A transaction is open, or the numbers are invalid.
+    """
+    attempt = _Attempt(session, wait, seconds, using, keep)
+    if (lease := attempt.nested_lease()) is not None:
+        return lease
+    if back_off := attempt.back_off():
+        await asyncio.sleep(back_off)
+    while True:
+        try:
+            busy = await bridge.run_async(attempt.hold.take, using=attempt.hold.using)
+        except BaseException:
+            # A cancellation arrives after the statement's outcome is known.
+            if attempt.hold.taken:
+                await Lease(attempt.hold).arelease()
+            raise
+        if busy is None:
+            return attempt.lease()
+        await asyncio.sleep(attempt.pause(busy))
+
+
+class _Attempt:
+    """One call that waits for a lease."""
+
+    def __init__(
+        self,
+        session: UUID,
+        wait: float | None,
+        seconds: float | None,
+        using: str | None,
+        keep: bool,
+    ) -> None:
+        settings = conf.get_settings()
+        self._wait = settings.LEASE_WAIT_SECONDS if wait is None else wait
+        seconds = settings.LEASE_SECONDS if seconds is None else seconds
+        if not seconds > 0 or not self._wait >= 0:
+            raise ConfigurationError(
+                f"seconds must be greater than 0 and wait must be 0 or more, not {seconds!r} and "
+                f"{self._wait!r}"
+            )
+        self.hold = HeldLease(session, seconds=seconds, using=bridge.database(using))
+        self._keep = keep
+        self._started = clock()
+
+    def nested_lease(self) -> Lease | None:
+        """Return a nested lease if this call runs within a run that holds the lease."""
+        for reference in _enclosing_holds.get():
+            hold = reference()
+            if (
+                hold is not None
+                and (hold.using, hold.session) == (self.hold.using, self.hold.session)
+                and hold.enter()
+            ):
+                return Lease(hold, nested=True)
+        return None
+
+    def back_off(self) -> float:
+        """Seconds to wait first, because this process held the lease a moment ago."""
+        if not self._wait or not was_released_recently(self.hold.using, self.hold.session):
+            return 0
+        return random.uniform(_BACK_OFF / 2, _BACK_OFF)  # noqa: S311 - not a secret
+
+    def pause(self, busy: LeaseHolder) -> float:
+        """Seconds until the next attempt; shorter the longer the call has waited."""
+        waited = clock() - self._started
+        if waited >= self._wait:
+            raise SessionBusyError(
+                f"session {self.hold.session} is busy: {busy.holder or 'another process'} has "
+                f"held its lease for {busy.age.total_seconds():.1f} s; gave up after waiting for "
+                f"{waited:.1f} s. Try again later, or increase wait or LEASE_WAIT_SECONDS"
+            )
+        longest = max(_SHORTEST_PAUSE, _FIRST_PAUSE / (1 + waited / _AGEING_SECONDS))
+        pause = longest * random.uniform(0.5, 1)  # noqa: S311 - not a secret
+        return min(pause, self._wait - waited)
+
+    def lease(self) -> Lease:
+        """Return the lease after it was acquired."""
+        alive = [r for r in _enclosing_holds.get() if (h := r()) is not None and h.taken]
+        _enclosing_holds.set((weakref.ref(self.hold), *alive))
+        if self._keep:
+            self.hold.keep()
+        return Lease(self.hold)

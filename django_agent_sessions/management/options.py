@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from argparse import _ActionsContainer
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import date, datetime, time
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 from django_agent_sessions.db import bridge
+from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.interchange.owner_mapping import find_user
 from django_agent_sessions.models import Session
-from django_agent_sessions.models.querysets import is_valid_in_all_time_zones
+from django_agent_sessions.models.querysets import SessionQuerySet, is_valid_in_all_time_zones
+from django_agent_sessions.values.ids import SessionKey
 
 
 def add_database(parser: CommandParser) -> None:
@@ -40,10 +46,23 @@ def get_database(options: dict[str, Any]) -> str:
     return alias
 
 
-def find_session(using: str, namespace: str, name: str) -> UUID:
+def add_key(parser: _ActionsContainer, *, help: str) -> None:  # noqa: A002 - argparse's name
+    """Add the options for what session ids are unique in."""
+    parser.add_argument("--namespace", help=help)
+    parser.add_argument("--scope", help="The scope of the session ids in their namespace.")
+
+
+def filter_by_key(sessions: SessionQuerySet, options: Mapping[str, Any]) -> SessionQuerySet:
+    """Filter by the namespace and scope that the options name, if any."""
+    names = [name for name in ("namespace", "scope") if options[name] is not None]
+    return sessions.filter(**{name: options[name] for name in names})
+
+
+def find_session(using: str, options: Mapping[str, Any], name: str) -> UUID:
     """Return the primary key of the session with this session id or primary key."""
     rows = Session.objects.using(using)
-    key = rows.named(namespace, name).values_list("pk", flat=True).first()
+    namespace, scope = options["namespace"] or "", options["scope"] or ""
+    key = rows.filter_key(SessionKey(namespace, scope, name)).values_list("pk", flat=True).first()
     if key is None:
         with suppress(ValueError):
             key = rows.filter(pk=UUID(name)).values_list("pk", flat=True).first()
@@ -86,3 +105,44 @@ def list_option(options: dict[str, Any], name: str) -> list[Any]:
     """
     value = options[name]
     return [value] if isinstance(value, str | UUID) else list(value)
+
+
+def add_actor(parser: CommandParser, command: str) -> None:
+    """Add the options ``--actor`` and ``--program``."""
+    who = parser.add_mutually_exclusive_group()
+    who.add_argument(
+        "--actor",
+        metavar="USER",
+        help="The user who acts, for the audit trail: a username or primary key.",
+    )
+    who.add_argument(
+        "--program",
+        default=command,
+        metavar="NAME",
+        help=f"The program that acts, for the audit trail: {command} by default. Not a username.",
+    )
+
+
+def get_actor(options: dict[str, Any], using: str) -> Any:
+    """Return the user or the program's name that the options set."""
+    if options["actor"] is not None:
+        return _user(options["actor"], using)
+    program = options["program"]
+    if not program.strip():
+        raise CommandError("--program requires a name")
+    users = get_user_model()
+    # The audit trail would attribute the action to that user.
+    if users._default_manager.using(using).filter(**{users.USERNAME_FIELD: program}).exists():
+        raise CommandError(f"{program!r} is a user: use --actor instead of --program")
+    return program
+
+
+def _user(name: str, using: str) -> Any:
+    try:
+        key = find_user(name, using=using)
+    except SessionNotFoundError:
+        raise CommandError(
+            f"--actor {name!r} matches no user or several: use a username or primary key, "
+            "or --program for a program"
+        ) from None
+    return get_user_model()._default_manager.using(using).get(pk=key)

@@ -116,6 +116,12 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "scope",
+                    django_agent_sessions.models.fields.IdField(
+                        blank=True, default="", max_length=128, verbose_name="scope"
+                    ),
+                ),
+                (
                     "session_id",
                     django_agent_sessions.models.fields.IdField(
                         max_length=255, verbose_name="session id"
@@ -155,6 +161,18 @@ class Migration(migrations.Migration):
                     models.PositiveIntegerField(
                         default=0, editable=False, verbose_name="redactions"
                     ),
+                ),
+                (
+                    "change",
+                    models.PositiveIntegerField(default=0, editable=False, verbose_name="change"),
+                ),
+                (
+                    "redaction_change",
+                    models.PositiveIntegerField(default=0, editable=False),
+                ),
+                (
+                    "header_change",
+                    models.PositiveIntegerField(default=0, editable=False),
                 ),
                 ("last_write", models.UUIDField(editable=False, null=True)),
                 (
@@ -562,6 +580,14 @@ class Migration(migrations.Migration):
                     models.PositiveIntegerField(default=0, editable=False, verbose_name="revision"),
                 ),
                 (
+                    "change",
+                    models.PositiveIntegerField(default=0, editable=False, verbose_name="change"),
+                ),
+                (
+                    "redaction_change",
+                    models.PositiveIntegerField(editable=False, null=True),
+                ),
+                (
                     "message",
                     django_agent_sessions.models.fields.ExactJSONField(verbose_name="message"),
                 ),
@@ -792,6 +818,12 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "scope",
+                    django_agent_sessions.models.fields.IdField(
+                        blank=True, default="", max_length=128, verbose_name="scope"
+                    ),
+                ),
+                (
                     "key",
                     django_agent_sessions.models.fields.IdField(max_length=700, verbose_name="key"),
                 ),
@@ -1015,7 +1047,7 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="session",
             constraint=models.UniqueConstraint(
-                fields=("namespace", "session_id"), name="agent_sessions_session_unique_id"
+                fields=("namespace", "scope", "session_id"), name="agent_sessions_session_unique_id"
             ),
         ),
         migrations.AddConstraint(

@@ -159,6 +159,7 @@ def _make_tombstone(rows: models.QuerySet[Any], key: UUID) -> bool:
                 metadata={},
                 # Concurrent writers have to reload, and find no session.
                 redaction_epoch=F("redaction_epoch") + 1,
+                change=F("change") + 1,
             )
         return True
 

@@ -22,6 +22,7 @@ from django.utils import timezone
 
 from django_agent_sessions.exceptions import AuditError, LegalHoldError
 from django_agent_sessions.models import deletion
+from django_agent_sessions.values.ids import SessionKey
 from django_agent_sessions.values.owners import reached
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ def is_valid_in_all_time_zones(moment: datetime) -> bool:
 def begins_with(name: str, prefix: str) -> Q:
     """Return a condition on the prefix of an id, which uses its index on every database."""
     return Q(**{f"{name}__gte": prefix, f"{name}__lte": prefix + _LAST_CHARACTER})
+
+
+def key_condition(key: SessionKey, prefix: str = "") -> Q:
+    """Return the condition for a session, or for rows that belong to one (``"session__"``)."""
+    return Q(**{f"{prefix}{name}": value for name, value in key._asdict().items()})
 
 
 def check_none_held(sessions: models.QuerySet[tables.Session]) -> None:
@@ -85,9 +91,9 @@ class SessionQuerySet(models.QuerySet["tables.Session"]):
     delete.alters_data = True  # type: ignore[attr-defined] # read by Django
     delete.queryset_only = True  # type: ignore[attr-defined] # read by Django
 
-    def named(self, namespace: str, session_id: str) -> Self:
-        """Filter by namespace and session id; at most one session matches."""
-        return self.filter(namespace=namespace, session_id=session_id)
+    def filter_key(self, key: SessionKey) -> Self:
+        """Filter by namespace, scope and session id; at most one session matches."""
+        return self.filter(key_condition(key))
 
     def owned_by(self, owner: Any) -> Self:
         """Filter by owner.
@@ -155,11 +161,16 @@ class RowQuerySet(models.QuerySet[M]):
             owning = sessions._base_manager.using(self.db).filter(
                 pk__in=self.order_by().values("session")
             )
-            if held := [row for row in owning.select_for_update() if row.legal_hold]:
+            locked = list(owning.select_for_update())
+            if held := [row for row in locked if row.legal_hold]:
                 raise LegalHoldError(
                     f"session {held[0].session_id!r} is under legal hold; release it first", held
                 )
-            return super().delete()
+            deleted = super().delete()
+            if deleted[0]:
+                changed = sessions._base_manager.using(self.db)
+                changed.filter(pk__in=[row.pk for row in locked]).update(change=F("change") + 1)
+            return deleted
 
     delete.alters_data = True  # type: ignore[attr-defined] # read by Django
     delete.queryset_only = True  # type: ignore[attr-defined] # read by Django

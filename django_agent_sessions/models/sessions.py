@@ -21,7 +21,7 @@ from django_agent_sessions.models.querysets import (
     SessionQuerySet,
     check_none_held,
 )
-from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.ids import MAX_SCOPE_LENGTH, SessionKey, new_id
 
 MAIN_BRANCH = 0
 """The number of the branch that every conversation begins on."""
@@ -52,6 +52,7 @@ class Session(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     namespace = IdField(_("namespace"), blank=True, default="")
+    scope = IdField(_("scope"), max_length=MAX_SCOPE_LENGTH, blank=True, default="")
     session_id = IdField(_("session id"))
     session_type = models.CharField(_("type"), max_length=32, default="AGENT")
     owner = models.ForeignKey(
@@ -76,6 +77,11 @@ class Session(models.Model):
     # Increases with every change after which a writer must reload: redactions, rewinds, restores.
     redaction_epoch = models.PositiveIntegerField(_("epoch"), default=0, editable=False)
     redactions = models.PositiveIntegerField(_("redactions"), default=0, editable=False)
+    # Increases with every operation that changes or removes what is stored: an append only reads
+    # it. The other two are the change of the last redaction, and of the title, dates and flags.
+    change = models.PositiveIntegerField(_("change"), default=0, editable=False)
+    redaction_change = models.PositiveIntegerField(default=0, editable=False)
+    header_change = models.PositiveIntegerField(default=0, editable=False)
     # Written by every operation that locks the session, so that it can find out whether it was
     # committed if the connection breaks.
     last_write = models.UUIDField(null=True, editable=False)
@@ -103,6 +109,7 @@ class Session(models.Model):
             "session_id": ContentKind.ID,
             "external_id": ContentKind.ID,
             "namespace": ContentKind.ID,
+            "scope": ContentKind.ID,
             "session_type": ContentKind.NONE,
         },
         session="pk",
@@ -121,7 +128,8 @@ class Session(models.Model):
         ]
         constraints = [
             models.UniqueConstraint(
-                fields=["namespace", "session_id"], name="agent_sessions_session_unique_id"
+                fields=["namespace", "scope", "session_id"],
+                name="agent_sessions_session_unique_id",
             ),
             models.UniqueConstraint(
                 fields=["owner", "external_id"], name="agent_sessions_session_unique_external"
@@ -133,7 +141,7 @@ class Session(models.Model):
                 fields=["owner", "-last_activity_at", "-id"], name="agent_sessions_session_mine"
             ),
             models.Index(fields=["expires_at"], name="agent_sessions_session_expiry"),
-            # For searches by an id in all namespaces and of all owners.
+            # For searches by an id in all namespaces and scopes, and of all owners.
             models.Index(fields=["session_id"], name="agent_sessions_session_name"),
             models.Index(fields=["external_id"], name="agent_sessions_session_client"),
         ]
@@ -141,6 +149,11 @@ class Session(models.Model):
     def __str__(self) -> str:
         # Not the title, which is content: str() is written to logs, messages and other tables.
         return self.session_id
+
+    @property
+    def key(self) -> SessionKey:
+        """What identifies it for programs: namespace, scope and session id."""
+        return SessionKey(self.namespace, self.scope, self.session_id)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         """Delete the session and its rows, unless it is under legal hold."""
@@ -236,6 +249,10 @@ class SessionMessage(SessionRelated):
     source = models.UUIDField(_("copy of"), null=True, editable=False)
     run_id = models.UUIDField(_("run"), null=True, editable=False)
     revision = models.PositiveIntegerField(_("revision"), default=0, editable=False)
+    # The session's change number when the message got its position on the main branch, and when it
+    # was redacted last.
+    change = models.PositiveIntegerField(_("change"), default=0, editable=False)
+    redaction_change = models.PositiveIntegerField(null=True, editable=False)
     message = ExactJSONField(_("message"))
     redact_message = ExactJSONField(_("redacted message"), null=True)
     role = models.CharField(_("role"), max_length=32, blank=True, default="")

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.models.fields import ExactJSONField, IdField
 from django_agent_sessions.models.querysets import RowQuerySet
-from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.ids import MAX_SCOPE_LENGTH, new_id
 
 from .sessions import MAIN_BRANCH, Session, SessionAgent, SessionMultiAgent, SessionRelated
 
@@ -140,6 +140,7 @@ class StoredObject(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     namespace = IdField(_("namespace"), blank=True, default="")
+    scope = IdField(_("scope"), max_length=MAX_SCOPE_LENGTH, blank=True, default="")
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         verbose_name=_("owner"),
@@ -152,7 +153,7 @@ class StoredObject(models.Model):
         Session, on_delete=models.CASCADE, related_name="objects_stored", null=True
     )
     key = IdField(_("key"), max_length=700)
-    # Of namespace, owner and key, which together exceed the maximum size of an index.
+    # Of namespace, scope, owner and key, which together exceed the maximum size of an index.
     digest = models.CharField(_("digest"), max_length=64, unique=True, editable=False)
     size = models.BigIntegerField(_("size in bytes"), default=0, editable=False)
     revision = models.PositiveIntegerField(_("revision"), default=0, editable=False)
@@ -166,6 +167,7 @@ class StoredObject(models.Model):
             "data": ContentKind.BYTES,
             "key": ContentKind.ID,
             "namespace": ContentKind.NONE,
+            "scope": ContentKind.NONE,
             "digest": ContentKind.NONE,
         },
         name="key",

@@ -42,6 +42,7 @@ _VERSION_COLUMNS = (
     "updated_at",
     "last_activity_at",
     "namespace",
+    "scope",
     "owner_id",
 )
 

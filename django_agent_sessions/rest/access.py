@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.db.models import Func, Value
+from django.db.models import Func, QuerySet, Value
 from django.http import Http404
 from rest_framework.exceptions import ValidationError
 
@@ -52,7 +53,7 @@ class SessionAccess:
 
     request: Any
 
-    @property
+    @cached_property
     def using(self) -> str:
         """The alias of the sessions' database, for reads too: a replica may be behind.
 
@@ -60,7 +61,7 @@ class SessionAccess:
         """
         return bridge.database()
 
-    @property
+    @cached_property
     def reaches_everybody(self) -> bool:
         """Whether the request asks for all users' sessions; raises ``Http404`` if it may not."""
         scope = self.request.query_params.get(SCOPE, SCOPE_OWN)
@@ -82,14 +83,22 @@ class SessionAccess:
         sessions = Session.objects.using(self.using)
         return self._in_namespace(sessions.owned_by(_hide_from_planner(self.request.user.pk)))
 
-    def session(self, key: object, *needed: SessionPermission) -> Session:
+    def session(self, key: Any, *needed: SessionPermission) -> Session:
         """Return a session without its metadata; raise ``Http404`` if it is out of reach."""
-        row = (
-            self.accessible_sessions()
-            .defer("metadata", "origin")
-            .filter(pk=parse_uuid_or_404(key))
-            .first()
-        )
+        return self._first_or_404(self.accessible_sessions().filter(pk=key), needed)
+
+    def session_of(self, rows: QuerySet[Any], *needed: SessionPermission) -> Session:
+        """Return the session that these rows belong to; raise ``Http404`` if it is out of reach.
+
+        The rows decide the session, not a name in the URL.
+        """
+        sessions = self.accessible_sessions().filter(pk__in=rows.values("session"))
+        return self._first_or_404(sessions, needed)
+
+    def _first_or_404(
+        self, sessions: SessionQuerySet, needed: Sequence[SessionPermission]
+    ) -> Session:
+        row = sessions.defer("metadata", "origin").first()
         if (
             row is None
             or row.namespace == TOMBSTONE_NAMESPACE
@@ -121,17 +130,30 @@ class SessionAccess:
     ) -> None:
         """Record a read before its content is shown, unless the user owns the session.
 
-        A session of ``None`` stands for several sessions. The details hold ids and figures only.
+        A session of ``None`` stands for several sessions.
         """
         if session is None or not self.owns(session):
-            audit.record(
-                AuditEvent.Action.READ,
-                session=None if session is None else session.pk,
-                target=target,
-                actor=self.request.user,
-                details={"via": "api", **details},
-                using=self.using,
-            )
+            self.record(AuditEvent.Action.READ, session, target, **details)
+
+    def record(
+        self,
+        action: AuditEvent.Action,
+        session: Session | None = None,
+        target: UUID | None = None,
+        *,
+        reason: str = "",
+        **details: Any,
+    ) -> None:
+        """Write an audit event of this request; the details hold ids and figures only."""
+        audit.record(
+            action,
+            session=None if session is None else session.pk,
+            target=target,
+            actor=self.request.user,
+            reason=reason,
+            details={"via": "api", **details},
+            using=self.using,
+        )
 
 
 def _hide_from_planner(key: Any) -> Any:
@@ -144,13 +166,3 @@ def _hide_from_planner(key: Any) -> Any:
         return None
     column: Any = Session._meta.get_field("owner")
     return Func(Value(key, output_field=column.target_field), template="(SELECT %(expressions)s)")
-
-
-def parse_uuid_or_404(value: object) -> UUID:
-    """Parse a primary key of a URL; raise ``Http404`` if it is not a UUID."""
-    if isinstance(value, UUID):
-        return value
-    try:
-        return UUID(str(value))
-    except ValueError:
-        raise Http404 from None

@@ -1,24 +1,112 @@
-"""The base of all views of the API."""
+"""The base of all views of the API: throttles, formats, entity tags and headers."""
 
 from __future__ import annotations
 
+import hashlib
 import inspect
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
 from typing import Any
 
+from django.http import HttpResponseNotModified
 from django.utils.cache import patch_cache_control, patch_vary_headers
+from django.utils.http import parse_etags
+from rest_framework.exceptions import NotAcceptable, ValidationError
 from rest_framework.metadata import SimpleMetadata
+from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.permissions import IsAuthenticated
+from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
-from rest_framework.throttling import BaseThrottle
+from rest_framework.response import Response
+from rest_framework.throttling import BaseThrottle, SimpleRateThrottle
 from rest_framework.views import APIView
 
 from .access import SessionAccess
 from .parsers import SessionRequest, StrictJSONParser
-from .problems import exception_handler
-from .renderers import SafeJSONRenderer, SessionNegotiation
+from .problems import PreconditionFailed, exception_handler
 from .schema import SessionSchema
-from .throttles import ALL, SessionThrottle
+
+
+class ThrottleScope(StrEnum):
+    """The names of the rates that a project may set; nothing is limited without a rate."""
+
+    ALL = "agent-sessions"
+    """All requests; a view's own scope applies in addition."""
+
+    SEARCH = "agent-sessions-search"
+    REDACT = "agent-sessions-redact"
+    EXPORT = "agent-sessions-export"
+    BRANCH = "agent-sessions-branch"
+    """Forks and changes of branches, which may copy many messages."""
+
+    EVENTS = "agent-sessions-events"
+    CHAT = "agent-sessions-chat"
+
+
+class SessionThrottle(SimpleRateThrottle):
+    """A throttle of one scope, if ``DEFAULT_THROTTLE_RATES`` has a rate for it."""
+
+    def __init__(self, scope: str) -> None:
+        self.scope = scope
+        super().__init__()
+
+    def get_rate(self) -> str | None:
+        """Return the rate of the scope, or ``None`` for no limit."""
+        return self.THROTTLE_RATES.get(self.scope or "")
+
+    def get_cache_key(self, request: Any, view: Any) -> str:
+        """Return a key per user, or per client address if the user is anonymous."""
+        user = request.user
+        ident = user.pk if user and user.is_authenticated else self.get_ident(request)
+        return self.cache_format % {"scope": self.scope, "ident": ident}
+
+
+class SafeJSONRenderer(JSONRenderer):
+    """A JSON renderer that escapes half of a surrogate pair instead of failing."""
+
+    def render(
+        self,
+        data: Any,
+        accepted_media_type: str | None = None,
+        renderer_context: Mapping[str, Any] | None = None,
+    ) -> bytes:
+        try:
+            return bytes(super().render(data, accepted_media_type, renderer_context))
+        except UnicodeEncodeError:
+            escaping = _EscapingJSONRenderer()
+            return bytes(escaping.render(data, accepted_media_type, renderer_context))
+
+
+class _EscapingJSONRenderer(JSONRenderer):
+    ensure_ascii = True
+
+
+class SessionNegotiation(DefaultContentNegotiation):
+    """Content negotiation by ``Accept``; an empty header accepts anything."""
+
+    def get_accept_list(self, request: Any) -> list[str]:
+        """Return the accepted media types, ``*/*`` if there are none."""
+        return [media_type for media_type in super().get_accept_list(request) if media_type] or [
+            "*/*"
+        ]
+
+
+class FileNegotiation(SessionNegotiation):
+    """For files: ``Accept`` chooses the format of errors only, the file has its own type.
+
+    A browser requests an image with ``image/*``, and a program Markdown with ``text/markdown``.
+    """
+
+    def select_renderer(
+        self, request: Any, renderers: Iterable[BaseRenderer], format_suffix: str | None = None
+    ) -> Any:
+        """Choose the renderer of errors."""
+        renderer_list = list(renderers)
+        try:
+            return super().select_renderer(request, renderer_list, format_suffix)
+        except NotAcceptable:
+            return renderer_list[0], renderer_list[0].media_type
 
 
 class ViewMetadata(SimpleMetadata):
@@ -32,8 +120,8 @@ class ViewMetadata(SimpleMetadata):
 class SessionAPI(SessionAccess, APIView):
     """A JSON view of the API for authenticated users.
 
-    Authentication is the project's (``DEFAULT_AUTHENTICATION_CLASSES``). Its throttles apply,
-    and those of :class:`~django_agent_sessions.rest.throttles.SessionThrottle` in addition.
+    Authentication is the project's (``DEFAULT_AUTHENTICATION_CLASSES``). Its throttles apply, and
+    those of :class:`SessionThrottle` in addition.
     """
 
     permission_classes: Any = [IsAuthenticated]
@@ -82,8 +170,15 @@ class SessionAPI(SessionAccess, APIView):
 
     def get_throttles(self) -> list[BaseThrottle]:
         """Return the project's throttles and those of the API's scopes."""
-        scopes = dict.fromkeys(scope for scope in (ALL, self.throttle_scope) if scope)
+        scopes = dict.fromkeys(scope for scope in (ThrottleScope.ALL, self.throttle_scope) if scope)
         return [*super().get_throttles(), *(SessionThrottle(scope) for scope in scopes)]
+
+    def read_body(self, serializer_class: type[Any]) -> dict[str, Any]:
+        """Return the fields of the request's body; raise ``ValidationError`` if they are wrong."""
+        serializer = serializer_class(data=self.request.data)
+        serializer.is_valid(raise_exception=True)
+        fields: dict[str, Any] = serializer.validated_data
+        return fields
 
     def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Mark the response as private to its user."""
@@ -95,3 +190,39 @@ class SessionAPI(SessionAccess, APIView):
         patch_vary_headers(response, ["Accept", "Authorization", "Cookie"])
         response["X-Content-Type-Options"] = "nosniff"
         return response
+
+
+def compute_etag(representation: Any) -> str:
+    """Return the strong entity tag of a representation, in quotes.
+
+    The tag covers what this user is shown: redacted content counts as its mask.
+    """
+    text = json.dumps(representation, sort_keys=True, default=str)
+    return f'"{hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]}"'
+
+
+def etag_response(request: Any, representation: Any, *, status: int = 200) -> Any:
+    """Return a response with an entity tag, or a 304 if the client has this version."""
+    etag = compute_etag(representation)
+    if request.method in ("GET", "HEAD"):
+        tags = _tags(request.headers.get("If-None-Match", ""))
+        if etag in tags or "*" in tags:
+            return HttpResponseNotModified(headers={"ETag": etag})
+    return Response(representation, status=status, headers={"ETag": etag})
+
+
+def require_match(request: Any, representation: Any) -> None:
+    """Raise ``PreconditionFailed`` if ``If-Match`` names another version than the current one."""
+    header = request.headers.get("If-Match")
+    if header is None:
+        return
+    tags = _tags(header)
+    if not tags:
+        raise ValidationError({"If-Match": ["Must be the ETag that was read, in its quotes."]})
+    if "*" not in tags and compute_etag(representation) not in tags:
+        raise PreconditionFailed
+
+
+def _tags(header: str) -> list[str]:
+    """Parse tags; weak ones count, because compressing proxies weaken them."""
+    return [tag.removeprefix("W/") for tag in parse_etags(header)]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import functools
+import threading
 import time
-from collections.abc import AsyncIterator, Callable
+import weakref
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Hashable
 from typing import Any, ClassVar
+from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
@@ -16,18 +20,17 @@ from rest_framework.exceptions import APIException, Throttled, ValidationError
 
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.db import bridge
-from django_agent_sessions.events import event_pages
+from django_agent_sessions.events import reading
 from django_agent_sessions.events.cursor import Cursor, InvalidCursorError
 from django_agent_sessions.events.event_types import MessageEvent, RemovedEvent, ResetEvent
 from django_agent_sessions.events.hub import Watch, watch_session
-from django_agent_sessions.events.stream_limit import StreamLimit, StreamSlot
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.queries.message_pages import MessagePreview
-from django_agent_sessions.rest import throttles
+from django_agent_sessions.rest.base import ThrottleScope
 
-from .query_parameters import reject_unknown_parameters
-from .renderers import SafeJSONRenderer
+from .base import SafeJSONRenderer
+from .pagination import reject_unknown_parameters
 from .schema import SCOPE_PARAMETERS, SESSION_PARAMETER, describe_view, problem_responses
 from .serializers.fields import format_datetime
 from .serializers.messages import MessageContext, media_url, represent_message
@@ -63,6 +66,36 @@ _EVENT: dict[str, Any] = {
 _NOT_ALLOWED = (Http404, PermissionDenied, APIException)
 
 
+class StreamSlot:
+    """One of a user's streams, until it is given back or garbage collected."""
+
+    def __init__(self, release: Callable[[Hashable], None], key: Hashable) -> None:
+        # Collected if the response is never iterated. Repeated calls do nothing.
+        self.give_back = weakref.finalize(self, release, key)
+
+
+class StreamLimit:
+    """Count the open streams by key, in this process."""
+
+    def __init__(self) -> None:
+        # Reentrant: the garbage collector may release a slot during `take`.
+        self._lock = threading.RLock()
+        self._taken: Counter[Hashable] = Counter()
+
+    def take(self, key: Hashable, most: int) -> StreamSlot | None:
+        """Return a slot; None if the limit is reached."""
+        with self._lock:
+            if self._taken[key] >= most:
+                return None
+            self._taken[key] += 1
+        return StreamSlot(self._release, key)
+
+    def _release(self, key: Hashable) -> None:
+        with self._lock:
+            self._taken[key] -= 1
+            self._taken += Counter()
+
+
 class EventStreamRenderer(SafeJSONRenderer):
     """A renderer for requests that accept ``text/event-stream`` only; it renders errors as JSON."""
 
@@ -78,7 +111,7 @@ class SessionEventsView(StreamingAPI):
     """
 
     renderer_classes: Any = [SafeJSONRenderer, EventStreamRenderer]
-    throttle_scope: str | None = throttles.EVENTS
+    throttle_scope: str | None = ThrottleScope.EVENTS
 
     max_seconds: ClassVar[float] = 300
     """How long a stream lasts under ASGI. Clients reconnect and resume by themselves."""
@@ -127,7 +160,7 @@ class SessionEventsView(StreamingAPI):
             **problem_responses(400, 404),
         },
     )
-    async def get(self, request: Any, session: str) -> Any:
+    async def get(self, request: Any, session: UUID) -> Any:
         """Stream the events of a session as server-sent events."""
         row, cursor, start = await self.in_thread(self._start, session)
         place = self.places.take(request.user.pk, self.max_streams)
@@ -143,7 +176,7 @@ class SessionEventsView(StreamingAPI):
             place.give_back()
             raise
 
-    async def head(self, request: Any, session: str) -> HttpResponse:
+    async def head(self, request: Any, session: UUID) -> HttpResponse:
         """Return the headers that ``GET`` would start with."""
         await self.in_thread(self._start, session)
         return HttpResponse(content_type="text/event-stream; charset=utf-8")
@@ -179,11 +212,8 @@ class SessionEventsView(StreamingAPI):
         start = self.request.query_params.get("from", NOW)
         if start not in (NOW, START):
             raise ValidationError({"from": [f"Must be {NOW} or {START}."]})
-        cursor = (
-            event_pages.current_cursor(session)
-            if start == NOW
-            else event_pages.first_cursor(session)
-        )
+        begin = reading.current_cursor if start == NOW else reading.first_cursor
+        cursor = begin(session)
         if cursor is None:
             raise Http404
         return session, cursor, start
@@ -198,7 +228,7 @@ class SessionEventsView(StreamingAPI):
         place: StreamSlot,
         represent_rows: Callable[[Session, list[MessagePreview]], list[Any]],
     ) -> AsyncIterator[bytes]:
-        """Yield encoded events until the stream ends; read a page when the last one was sent."""
+        """Yield encoded events until the stream ends; read a batch when the last one was sent."""
         asgi = isinstance(self.request._request, ASGIRequest)
         deadline = time.monotonic() + (self.max_seconds if asgi else self.max_seconds_wsgi)
         # Close the connection that a middleware opened after the view to save the login session.
@@ -210,11 +240,11 @@ class SessionEventsView(StreamingAPI):
                 yield self._encoded("ready", ready, cursor)
                 while True:
                     read = functools.partial(self._read, session, cursor, represent_rows)
-                    page = await bridge.run_async(read, using=self.using)
-                    if page is None:
+                    batch = await bridge.run_async(read, using=self.using)
+                    if batch is None:
                         yield self._encoded("end", {"reason": "gone"})
                         return
-                    pieces, cursor, more = page
+                    pieces, cursor, more = batch
                     for piece in pieces:
                         yield piece
                     if not more:
@@ -244,7 +274,7 @@ class SessionEventsView(StreamingAPI):
         cursor: Cursor,
         represent_rows: Callable[[Session, list[MessagePreview]], list[Any]],
     ) -> tuple[list[bytes], Cursor, bool] | None:
-        """Check the user's permissions again and read the next page.
+        """Check the user's permissions again and read the next batch.
 
         Returns encoded events, the cursor after them, and whether there is more to read now;
         ``None`` if the user may not read the session any more.
@@ -252,28 +282,28 @@ class SessionEventsView(StreamingAPI):
         allowed = self._recheck(session)
         if allowed is None:
             return None
-        page = event_pages.read_page(allowed, cursor)
-        if page is None:
+        batch = reading.read_events(allowed, cursor)
+        if batch is None:
             return None
-        rows = [event.row for event in page.events if isinstance(event, MessageEvent)]
-        messages = iter(represent_rows(allowed, rows) if rows else ())
+        rows = [event.row for event in batch.events if isinstance(event, MessageEvent)]
+        messages = iter(represent_rows(batch.session, rows) if rows else ())
         pieces = []
-        for event in page.events:
+        for event in batch.events:
             if isinstance(event, MessageEvent):
-                data = {**next(messages), "change": event.change.value}
-                pieces.append(self._encoded("message", data, event.cursor))
+                name, data = "message", {**next(messages), "change": event.change.value}
             elif isinstance(event, RemovedEvent):
+                name = "removed"
                 data = {"agent": self._agent_name(event), "position": event.position}
-                pieces.append(self._encoded("removed", data, event.cursor))
             elif isinstance(event, ResetEvent):
-                pieces.append(self._encoded("reset", {"reason": event.reason.value}, event.cursor))
+                name, data = "reset", {"reason": event.reason.value}
             else:
-                pieces.append(self._encoded("session", _session_data(allowed), event.cursor))
-        last = page.events[-1].cursor if page.events else cursor
-        if page.cursor != last:
+                name, data = "session", _session_data(batch.session)
+            pieces.append(self._encoded(name, data, event.cursor))
+        last = batch.events[-1].cursor if batch.events else cursor
+        if batch.cursor != last:
             # An id without data triggers no event, and the client remembers it.
-            pieces.append(f"id: {page.cursor.encode()}\n\n".encode())
-        return pieces, page.cursor, page.more
+            pieces.append(f"id: {batch.cursor.encode()}\n\n".encode())
+        return pieces, batch.cursor, batch.more
 
     def _recheck(self, session: Session) -> Session | None:
         """Return the session if the user may still read it and it has the same owner."""

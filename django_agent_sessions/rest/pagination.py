@@ -8,27 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.core import signing
-from django.db.models import Model, QuerySet
 from rest_framework.exceptions import ValidationError
 from rest_framework.pagination import BasePagination
 from rest_framework.response import Response
+from rest_framework.settings import api_settings
 
-from django_agent_sessions.models import Session
+from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.queries import message_pages
 from django_agent_sessions.queries.message_pages import MessagePage, MessageQuery
+from django_agent_sessions.queries.search import MAX_QUERY_LENGTH
 from django_agent_sessions.values.records import BranchRecord
 
-from .query_parameters import QUERY, reject_unknown_parameters
-
-M = TypeVar("M", bound=Model)
-R = TypeVar("R")
+from .access import SCOPE
+from .converters import parse_uuid
 
 LIMIT, CURSOR, AFTER, BEFORE, AROUND, ORDER = (
     "limit",
@@ -43,12 +43,25 @@ LIMIT, CURSOR, AFTER, BEFORE, AROUND, ORDER = (
 AGENT, RAW = "agent", "raw"
 """Further query parameters of a conversation."""
 
+QUERY = "q"
+"""The query parameter of searches."""
+
 _DIGITS = 6
+_RESULT = "one of the results"
+_MAX_NAMES = 10
+_MAX_NAME_LENGTH = 100
 _SALT = "django_agent_sessions.rest.cursor"
 
 
 class KeysetPagination(BasePagination):
-    """The base of all paginators of the API."""
+    """Pages of rows in the order of some columns, by default in the order of creation."""
+
+    order: ClassVar[tuple[str, ...]] = ("pk",)
+    """The columns of the order, which are unique together."""
+
+    newest_first: ClassVar[bool] = False
+    result_name: ClassVar[str] = "result"
+    """What errors call a row."""
 
     default_limit: ClassVar[int] = 50
     max_limit: ClassVar[int] = 100
@@ -66,15 +79,53 @@ class KeysetPagination(BasePagination):
 
     def limit(self, request: Any) -> int:
         """Return the requested page size."""
-        value = request.query_params.get(LIMIT)
-        if value is None:
-            return self.default_limit
-        # Python refuses to parse thousands of digits.
-        is_number = value.isascii() and value.isdigit() and len(value) <= _DIGITS
-        limit = int(value) if is_number else 0
-        if not 1 <= limit <= self.max_limit:
-            raise ValidationError({LIMIT: [f"Must be an integer from 1 to {self.max_limit}."]})
-        return limit
+        return page_size(request, self.default_limit, self.max_limit)
+
+    def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> list[Any]:
+        self.reject_unknown_parameters(request, view)
+        limit = self.limit(request)
+        side, position = AFTER, self._position_of_id(request, queryset)
+        if cursor := self.read_cursor(request):
+            side, *position = cursor
+        backwards = side == BEFORE
+        ascending = backwards == self.newest_first
+        candidates = self.rows_beyond(queryset, position, ascending, limit + 1)
+        # There is one row more than a page if there are more rows.
+        rows, more = candidates[:limit], len(candidates) > limit
+        if backwards:
+            rows.reverse()
+        if rows and (more if backwards else position is not None):
+            self.previous_url = self._row_url(request, BEFORE, rows[0])
+        if rows and (more or backwards):
+            self.next_url = self._row_url(request, AFTER, rows[-1])
+        return rows
+
+    def rows_beyond(
+        self, rows: Any, position: Sequence[Any] | None, ascending: bool, count: int
+    ) -> list[Any]:
+        """Return the first rows after a position, or the first of all, in one direction."""
+        if position is not None:
+            rows = self.filter_beyond(rows, position, ascending)
+        return list(
+            rows.order_by(*(name if ascending else f"-{name}" for name in self.order))[:count]
+        )
+
+    def filter_beyond(self, rows: Any, position: Sequence[Any], ascending: bool) -> Any:
+        """Return the rows after a position; of one column here."""
+        return rows.filter(**{f"{self.order[0]}__{'gt' if ascending else 'lt'}": position[0]})
+
+    def _position_of_id(self, request: Any, rows: Any) -> Sequence[Any] | None:
+        key = id_parameter(request, AFTER, _RESULT) if AFTER in self.places else None
+        if key is None:
+            return None
+        position: Sequence[Any] | None = rows.filter(pk=key).values_list(*self.order).first()
+        if position is None:
+            # The same whether it does not exist or belongs to another user.
+            raise ValidationError({AFTER: [f"The list does not contain this {self.result_name}."]})
+        return position
+
+    def _row_url(self, request: Any, side: str, row: Any) -> str:
+        return self.cursor_url(request, side, *(getattr(row, name) for name in self.order))
 
     def reject_unknown_parameters(self, request: Any, view: Any) -> None:
         """Raise ``ValidationError`` for query parameters that this list does not read."""
@@ -83,16 +134,6 @@ class KeysetPagination(BasePagination):
         reject_unknown_parameters(
             request, [LIMIT, CURSOR, *self.places, *self.parameters, *filters, *view_parameters]
         )
-
-    def id_parameter(self, request: Any, name: str) -> UUID | None:
-        """Return the row's id in a query parameter, or ``None``."""
-        value = request.query_params.get(name)
-        if value is None:
-            return None
-        try:
-            return UUID(value)
-        except ValueError:
-            raise ValidationError({name: ["Must be the id of one of the results."]}) from None
 
     def read_cursor(self, request: Any) -> list[Any] | None:
         """Return the cursor's position, or ``None``; raise if it is of another request."""
@@ -113,8 +154,9 @@ class KeysetPagination(BasePagination):
         return values
 
     def cursor_url(self, request: Any, *position: Any) -> str:
-        """Return the URL of the page at a position."""
-        cursor = signing.dumps([self._fingerprint(request), *position], salt=_SALT)
+        """Return the URL of the page at a position: numbers, keys and times."""
+        values = [self._fingerprint(request), *map(_as_json, position)]
+        cursor = signing.dumps(values, salt=_SALT)
         parameters = self._list_parameters(request)
         if limit := request.query_params.get(LIMIT):
             parameters.append((LIMIT, limit))
@@ -164,18 +206,6 @@ class KeysetPagination(BasePagination):
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
 
-def split_page(
-    candidates: list[R], limit: int, *, backwards: bool, from_start: bool
-) -> tuple[list[R], bool, bool]:
-    """Return a page's rows in the list's order, and whether there are rows before and after them.
-
-    The candidates are one row more than a page if there are more rows. ``backwards``: they were
-    read towards the start of the list; ``from_start``: they were read from there.
-    """
-    more, rows = len(candidates) > limit, candidates[:limit]
-    return (rows[::-1], more, True) if backwards else (rows, not from_start, more)
-
-
 def _parameter(name: str, schema: Mapping[str, Any], description: str) -> dict[str, Any]:
     return {
         "name": name,
@@ -186,48 +216,43 @@ def _parameter(name: str, schema: Mapping[str, Any], description: str) -> dict[s
     }
 
 
-class RowPagination(KeysetPagination):
-    """Pages of rows in the order of their primary keys, which is the order of creation."""
-
-    newest_first: ClassVar[bool] = False
-
-    def paginate_queryset(  # type: ignore[override] # only for querysets of models
-        self, queryset: QuerySet[M], request: Any, view: Any = None
-    ) -> list[M]:
-        self.reject_unknown_parameters(request, view)
-        limit = self.limit(request)
-        side, key = AFTER, self.id_parameter(request, AFTER)
-        if key is not None and not queryset.filter(pk=key).exists():
-            # The same whether it does not exist or belongs to another user.
-            raise ValidationError({AFTER: ["The list does not contain this result."]})
-        if cursor := self.read_cursor(request):
-            side, key = cursor[0], UUID(cursor[1])
-        backwards = side == BEFORE
-        ascending = backwards == self.newest_first
-        if key is not None:
-            queryset = queryset.filter(**{"pk__gt" if ascending else "pk__lt": key})
-        candidates = list(queryset.order_by("pk" if ascending else "-pk")[: limit + 1])
-        rows, earlier, later = split_page(
-            candidates, limit, backwards=backwards, from_start=key is None
-        )
-        if rows and earlier:
-            self.previous_url = self.cursor_url(request, BEFORE, rows[0].pk.hex)
-        if rows and later:
-            self.next_url = self.cursor_url(request, AFTER, rows[-1].pk.hex)
-        return rows
+def _as_json(value: Any) -> Any:
+    if isinstance(value, UUID):
+        return value.hex
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
-class AgentPagination(RowPagination):
+class AgentPagination(KeysetPagination):
     """Pages of the agents or orchestrators of a session; nearly always there is one page."""
 
     default_limit = 1000
     max_limit = 1000
 
 
-class SnapshotPagination(RowPagination):
+class SnapshotPagination(KeysetPagination):
     """Pages of an agent's snapshots, newest first."""
 
     newest_first = True
+
+
+class BranchPagination(KeysetPagination):
+    """Pages of an agent's branches, which are few and in memory, ordered by number."""
+
+    order = ("number",)
+    places = ()
+
+    def rows_beyond(
+        self,
+        rows: Sequence[BranchRecord],
+        position: Sequence[int] | None,
+        ascending: bool,
+        count: int,
+    ) -> list[BranchRecord]:
+        ordered = rows if ascending else rows[::-1]
+        if position is not None:
+            beyond = operator.gt if ascending else operator.lt
+            ordered = [row for row in ordered if beyond(row.number, position[0])]
+        return list(ordered[:count])
 
 
 _SEARCH = {
@@ -244,51 +269,18 @@ _SEARCH = {
 class SessionPagination(KeysetPagination):
     """Pages of sessions, most recently active first."""
 
+    order = ("last_activity_at", "pk")
+    newest_first = True
+    result_name = "session"
     parameters = (QUERY,)
+
+    def filter_beyond(self, rows: Any, position: Sequence[Any], ascending: bool) -> Any:
+        return (rows.more_recent_than if ascending else rows.less_recent_than)(*position)
 
     def get_paginated_response_schema(self, schema: Any) -> dict[str, Any]:
         page = super().get_paginated_response_schema(schema)
         page["properties"]["search"] = _SEARCH
         return page
-
-    def paginate_queryset(  # type: ignore[override] # only for sessions
-        self, queryset: QuerySet[Session], request: Any, view: Any = None
-    ) -> list[Session]:
-        sessions: Any = queryset
-        self.reject_unknown_parameters(request, view)
-        limit = self.limit(request)
-        backwards, position = False, self._position_after(request, sessions)
-        if cursor := self.read_cursor(request):
-            backwards, moment, key = cursor
-            position = datetime.fromisoformat(moment), UUID(key)
-        if position is not None:
-            filter_rows = sessions.more_recent_than if backwards else sessions.less_recent_than
-            sessions = filter_rows(*position)
-        order = ("last_activity_at", "id") if backwards else ("-last_activity_at", "-id")
-        candidates = list(sessions.order_by(*order)[: limit + 1])
-        rows, earlier, later = split_page(
-            candidates, limit, backwards=backwards, from_start=position is None
-        )
-        self.previous_url = self._url(request, True, rows[:1]) if earlier else None
-        self.next_url = self._url(request, False, rows[-1:]) if later else None
-        return rows
-
-    def _position_after(self, request: Any, sessions: Any) -> tuple[datetime, UUID] | None:
-        key = self.id_parameter(request, AFTER)
-        if key is None:
-            return None
-        position = sessions.filter(pk=key).values_list("last_activity_at", "pk").first()
-        if position is None:
-            # The same whether it does not exist or belongs to another user.
-            raise ValidationError({AFTER: ["The list does not contain this session."]})
-        typed: tuple[datetime, UUID] = position
-        return typed
-
-    def _url(self, request: Any, backwards: bool, rows: Sequence[Session]) -> str | None:
-        if not rows:
-            return None
-        row = rows[0]
-        return self.cursor_url(request, backwards, row.last_activity_at.isoformat(), row.pk.hex)
 
 
 class MessagePagination(KeysetPagination):
@@ -323,7 +315,7 @@ class MessagePagination(KeysetPagination):
     def _window(
         self, request: Any, scope: MessageQuery, limit: int, *, falling: bool
     ) -> MessagePage:
-        parameters = {name: self.id_parameter(request, name) for name in self.places}
+        parameters = {name: id_parameter(request, name, _RESULT) for name in self.places}
         if cursor := self.read_cursor(request):
             side, key = cursor
             parameters = {side: UUID(key)}
@@ -356,23 +348,63 @@ class BranchMessagePagination(MessagePagination):
     parameters = (ORDER, RAW)
 
 
-class BranchPagination(KeysetPagination):
-    """Pages of an agent's branches, ordered by number."""
+def page_size(request: Any, default: int, most: int) -> int:
+    """Return the requested page size; more than ``most`` is an error."""
+    value = request.query_params.get(LIMIT)
+    if value is None:
+        return default
+    # Python refuses to parse thousands of digits.
+    is_number = value.isascii() and value.isdigit() and len(value) <= _DIGITS
+    limit = int(value) if is_number else 0
+    if not 1 <= limit <= most:
+        raise ValidationError({LIMIT: [f"Must be an integer from 1 to {most}."]})
+    return limit
 
-    places = ()
 
-    def read(
-        self, request: Any, branches: Callable[[], Sequence[BranchRecord]], view: Any = None
-    ) -> Sequence[BranchRecord]:
-        self.reject_unknown_parameters(request, view)
-        limit = self.limit(request)
-        side, number = self.read_cursor(request) or (AFTER, -1)
-        records = branches()
-        earlier = [branch for branch in records if branch.number < number]
-        later = [branch for branch in records if branch.number > number]
-        rows = earlier[-limit:] if side == BEFORE else later[:limit]
-        if rows and rows[0].number != records[0].number:
-            self.previous_url = self.cursor_url(request, BEFORE, rows[0].number)
-        if rows and rows[-1].number != records[-1].number:
-            self.next_url = self.cursor_url(request, AFTER, rows[-1].number)
-        return rows
+def id_parameter(request: Any, name: str, what: str) -> UUID | None:
+    """Return the row's id in a query parameter, or ``None``; ``what`` names the row in errors."""
+    value = request.query_params.get(name)
+    if value is None:
+        return None
+    key = parse_uuid(value)
+    if key is None:
+        raise ValidationError({name: [f"Must be the id of {what}."]})
+    return key
+
+
+def search_query(request: Any) -> str:
+    """Return the search query; empty for all rows."""
+    query: str = request.query_params.get(QUERY, "")
+    if len(query) > MAX_QUERY_LENGTH:
+        raise ValidationError({QUERY: [f"Must have at most {MAX_QUERY_LENGTH} characters."]})
+    return query.strip()
+
+
+def is_search(request: Any) -> bool:
+    """Return whether the request has a search query; one of spaces does not count."""
+    return bool(request.query_params.get(QUERY, "").strip())
+
+
+def boolean_parameter(request: Any, name: str) -> bool:
+    """Return the value of a boolean parameter, which is false by default."""
+    value = request.query_params.get(name, "false")
+    if value not in ("true", "false"):
+        raise ValidationError({name: ["Must be true or false."]})
+    return bool(value == "true")
+
+
+def reject_unknown_parameters(request: Any, known: Iterable[str]) -> None:
+    """Raise ``ValidationError`` for an unknown parameter.
+
+    If a misspelled filter were ignored, the response would list everything.
+
+    ``scope`` and the parameters of Django REST framework are always accepted.
+    """
+    documented = sorted({*known, SCOPE})
+    accepted = {*documented, api_settings.URL_FORMAT_OVERRIDE, api_settings.VERSION_PARAM}
+    unknown = sorted(name for name in request.query_params if name not in accepted)
+    if unknown:
+        hint = f"Unknown parameter. The parameters are: {', '.join(documented)}."
+        raise ValidationError(
+            {displayable(name)[:_MAX_NAME_LENGTH]: [hint] for name in unknown[:_MAX_NAMES]}
+        )

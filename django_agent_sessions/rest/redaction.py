@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
+from uuid import UUID
 
 from django.views.decorators.debug import sensitive_variables
+from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
-from django_agent_sessions.governance.redaction import Hit, Place, Redaction, redact
+from django_agent_sessions.content import detectors
+from django_agent_sessions.exceptions import MissingDependencyError
+from django_agent_sessions.governance.redaction import (
+    Block,
+    Detect,
+    Find,
+    Hit,
+    Place,
+    Redaction,
+    Scope,
+    Span,
+    WholeMessage,
+    redact,
+)
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.permissions import SessionPermission, has_permissions
-
-from .serializers.redaction import RedactionRequest, RedactionSerializer
+from django_agent_sessions.rest.serializers.fields import (
+    DisplayableField,
+    PathKeyField,
+    StrictBooleanField,
+    StrictIntegerField,
+    StrictSerializer,
+    StrictTextField,
+)
 
 _STATE_KINDS = ("agent", "orchestrator", "snapshot", "object")
 _ORIGINAL = "original"
@@ -75,3 +96,187 @@ def _filter_hits(view: Any, session: Session, redaction: Redaction) -> Redaction
     places = {(hit.place.kind, hit.place.key) for hit in hits}
     messages = sum(kind == "message" for kind, _ in places)
     return replace(redaction, hits=hits, messages=messages, states=len(places) - messages)
+
+
+MAX_HITS = 1000
+"""How many hits a response lists; all hits are redacted."""
+
+
+class _PathField(serializers.ListField):
+    def to_internal_value(self, data: Any) -> Any:
+        keys = super().to_internal_value(data)
+        if not all(type(key) is str or (type(key) is int and key >= 0) for key in keys):
+            raise serializers.ValidationError("Must be the `path` of a part, unchanged.")
+        return tuple(keys)
+
+
+class DetectorField(StrictTextField):
+    """The name of a detector."""
+
+
+class RedactionRequest(StrictSerializer):
+    """The fields that redactions of sessions and of messages share."""
+
+    find = StrictTextField(
+        required=False,
+        max_length=10_000,
+        trim_whitespace=False,
+        help_text="A text; case, whitespace, escaping and Unicode form do not matter.",
+    )
+    pattern = StrictBooleanField(
+        default=False,
+        help_text="Whether `find` is a regular expression; requires the permission `redact`.",
+    )
+    detectors = serializers.ListField(
+        child=DetectorField(max_length=100),
+        required=False,
+        max_length=100,
+        help_text="The names of the detectors to use. Empty for all.",
+    )
+    reason = StrictTextField(
+        required=False,
+        max_length=2000,
+        help_text="The reason, kept in the audit trail. Required unless `dry_run`.",
+    )
+    dry_run = StrictBooleanField(default=False, help_text="Only preview the redaction.")
+
+    def validate_detectors(self, names: list[str]) -> list[str]:
+        """Reject unknown detectors, and those whose dependency is not installed."""
+        available = detectors.names()
+        if any(name not in available for name in names):
+            raise serializers.ValidationError(f"Must be detectors of: {', '.join(available)}.")
+        try:
+            detectors.load(names)
+        except MissingDependencyError:
+            detail = "One of these detectors is not installed on this server."
+            raise serializers.ValidationError(detail) from None
+        return names
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if not attrs["dry_run"] and not attrs.get("reason"):
+            raise serializers.ValidationError({"reason": ["Required unless `dry_run` is true."]})
+        if attrs["pattern"] and "find" not in attrs:
+            raise serializers.ValidationError({"find": ["Required if `pattern` is true."]})
+        return attrs
+
+
+class SessionRedactionRequest(RedactionRequest):
+    """What to redact in a whole session: a text, or the findings of detectors."""
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        attrs = super().validate(attrs)
+        if ("find" in attrs) == ("detectors" in attrs):
+            raise serializers.ValidationError("Send either `find` or `detectors`.")
+        return attrs
+
+    def scope(self) -> Scope:
+        """Return the scope of a valid request."""
+        data = self.validated_data
+        if "find" in data:
+            return Find(data["find"], data["pattern"])
+        return Detect(data["detectors"])
+
+
+class MessageRedactionRequest(RedactionRequest):
+    """What to redact in a message: all of it, one part, a range of a text, or findings."""
+
+    path = _PathField(
+        child=PathKeyField(), required=False, max_length=20, help_text="The path of a part."
+    )
+    start = StrictIntegerField(
+        required=False, min_value=0, help_text="The first character of the text at `path`."
+    )
+    end = StrictIntegerField(
+        required=False, min_value=1, help_text="The end of the range, exclusive."
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        attrs = super().validate(attrs)
+        kinds = [name for name in ("find", "detectors", "path") if name in attrs]
+        if len(kinds) > 1:
+            raise serializers.ValidationError("Send only one of `find`, `detectors` and `path`.")
+        bounds = {"start", "end"} & set(attrs)
+        if bounds and (len(bounds) < 2 or "path" not in attrs):
+            raise serializers.ValidationError("`start` and `end` require each other and `path`.")
+        if bounds and attrs["start"] >= attrs["end"]:
+            raise serializers.ValidationError({"end": ["Must be greater than `start`."]})
+        return attrs
+
+    def scope(self, message: UUID) -> Scope:
+        """Return the scope of a valid request."""
+        data = self.validated_data
+        if "find" in data:
+            return Find(data["find"], data["pattern"], message)
+        if "detectors" in data:
+            return Detect(data["detectors"], message)
+        if "start" in data:
+            return Span(message, data["path"], data["start"], data["end"])
+        if "path" in data:
+            return Block(message, data["path"])
+        return WholeMessage(message)
+
+
+class PlaceSerializer(serializers.Serializer[Place]):
+    """The place of a hit."""
+
+    kind = serializers.ChoiceField(
+        choices=["message", "agent", "orchestrator", "session", "snapshot", "object", "branch"]
+    )
+    id = serializers.UUIDField(source="key")
+    name = DisplayableField()
+    column = serializers.CharField()
+
+
+class HitSerializer(serializers.Serializer[Hit]):
+    """A hit of a redaction."""
+
+    place = PlaceSerializer()
+    kind = serializers.CharField(
+        help_text="The kind that the mask names, such as EMAIL; may be empty."
+    )
+    before = DisplayableField(
+        help_text="The hit with the text around it, or its start; only in a dry run."
+    )
+    after = DisplayableField(help_text="The same text with the mask.")
+
+
+class RedactionSerializer(serializers.Serializer[Any]):
+    """The result of a redaction or of its preview."""
+
+    dry_run = serializers.BooleanField()
+    hits = HitSerializer(many=True)
+    more_hits = serializers.IntegerField(help_text="How many hits are not listed.")
+    kept = PlaceSerializer(
+        many=True, help_text="Ids that contain a hit and are kept, because programs use them."
+    )
+    unread = PlaceSerializer(
+        many=True,
+        help_text="Messages with a file that is missing from its storage and was not searched.",
+    )
+    messages = serializers.IntegerField(help_text="How many messages change.")
+    states = serializers.IntegerField(
+        help_text="How many states, snapshots, titles and metadata change."
+    )
+    redactions = serializers.IntegerField(
+        source="epoch", help_text="How often the session was redacted, this redaction included."
+    )
+
+    def to_representation(self, instance: Redaction) -> dict[str, Any]:
+        """Represent the result; only a preview contains the text before."""
+        hits = instance.hits[:MAX_HITS]
+        shown: dict[str, Any] = {
+            field.name: getattr(instance, field.name) for field in fields(instance)
+        }
+        shown |= {
+            "hits": hits if instance.dry_run else [replace(hit, before="") for hit in hits],
+            "more_hits": max(0, len(instance.hits) - MAX_HITS),
+            "kept": instance.kept[:MAX_HITS],
+            "unread": instance.unread[:MAX_HITS],
+        }
+        return super().to_representation(shown)
+
+
+class ReasonRequest(StrictSerializer):
+    """The reason for reading an original."""
+
+    reason = StrictTextField(min_length=3, max_length=2000)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from django.urls import path, register_converter
+from django.urls import path
 from rest_framework.routers import SimpleRouter
 
+from . import converters  # noqa: F401 - registers the converters of the paths
 from .events import SessionEventsView
 from .viewsets import (
     AgentViewSet,
@@ -20,24 +21,9 @@ from .viewsets import (
     SnapshotViewSet,
 )
 
-_OF_SESSION = "sessions/<str:session>"
+_OF_SESSION = "sessions/<agent_sessions_uuid:session>"
 # By its primary key: an agent's id may be any text, which would swallow the rest of the path.
-_OF_AGENT = "agents/<str:agent_key>"
-
-
-class AnyTextConverter:
-    """Any text in a path, slashes and line feeds too, because agent ids may contain them."""
-
-    regex = r"[\s\S]+"
-
-    def to_python(self, value: str) -> str:
-        return value
-
-    def to_url(self, value: str) -> str:
-        return value
-
-
-register_converter(AnyTextConverter, "agent_sessions_text")
+_OF_AGENT = "agents/<agent_sessions_uuid:agent_key>"
 
 
 class SessionRouter(SimpleRouter):
@@ -73,7 +59,7 @@ class SessionRouter(SimpleRouter):
         self.register("agents", self.rewinds, basename="rewind")
         self.register(f"{_OF_AGENT}/branches", self.branches, basename="branch")
         self.register(
-            f"{_OF_AGENT}/branches/<str:number>/messages",
+            f"{_OF_AGENT}/branches/<agent_sessions_branch:number>/messages",
             self.branch_messages,
             basename="branch-message",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from drf_spectacular.extensions import (
@@ -12,7 +12,7 @@ from drf_spectacular.extensions import (
     OpenApiSerializerFieldExtension,
 )
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import serializers
 
 from django_agent_sessions.content import detectors
@@ -52,6 +52,23 @@ def describe_view(**description: Any) -> Callable[[V], V]:
         return extend_schema(**description)(view)
 
     return describe
+
+
+def operation(
+    name: str, responses: Mapping[Any, Any], *, errors: Collection[int], **description: Any
+) -> Callable[[V], V]:
+    """Describe a handler.
+
+    ``responses`` maps each status to its description, or to a serializer and the description.
+    ``errors`` are the statuses of errors that not every request can return.
+    """
+    described = {
+        code: OpenApiResponse(*((None, given) if isinstance(given, str) else given))
+        for code, given in responses.items()
+    }
+    return describe_view(
+        operation_id=name, responses=described | problem_responses(*errors), **description
+    )
 
 
 SESSION_PARAMETER = OpenApiParameter(
@@ -115,7 +132,7 @@ ETAG = OpenApiParameter(
     description="The version of the response, for `If-Match` and `If-None-Match`.",
 )
 
-NOT_MODIFIED = {304: OpenApiResponse(description="`If-None-Match` names the current version.")}
+NOT_MODIFIED = {304: "`If-None-Match` names the current version."}
 
 
 def response_header(name: str, description: str, *codes: int) -> OpenApiParameter:
@@ -128,11 +145,6 @@ def response_header(name: str, description: str, *codes: int) -> OpenApiParamete
         response=[str(code) for code in codes],
         description=description,
     )
-
-
-def documented_response(shape: Any, description: str) -> OpenApiResponse:
-    """Describe a response."""
-    return OpenApiResponse(shape, description=description)
 
 
 class ErrorSerializer(serializers.Serializer[Any]):
@@ -204,7 +216,7 @@ def keep_session_views(endpoints: Any, **kwargs: Any) -> Any:
 class DetectorFieldExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call] # its metaclass has no types
     """The schema of a detector's name: the project's detectors."""
 
-    target_class = "django_agent_sessions.rest.serializers.redaction.DetectorField"
+    target_class = "django_agent_sessions.rest.redaction.DetectorField"
 
     def map_serializer_field(self, auto_schema: Any, direction: Any) -> Any:
         return {"type": "string", "enum": [*detectors.names()]}
@@ -224,3 +236,93 @@ class StrictSerializerExtension(OpenApiSerializerExtension):  # type: ignore[no-
                 description = field.get("description", "")
                 field["description"] = f"{description} Default: `{json.dumps(default)}`.".strip()
         return {**schema, "additionalProperties": False}
+
+
+_DESCRIPTION = """\
+The user's own conversations with AI agents, whatever agent framework wrote them. The API
+treats a session of another user as one that does not exist.
+
+* Lists are paginated. `next` and `previous` are the URLs of the neighboring pages; there is no
+  total count.
+* Timestamps are in UTC with milliseconds, such as `2026-01-02T03:04:05.678Z`.
+* Errors are problem details (`application/problem+json`): `detail` says what to do, `errors`
+  which field is wrong and why. Errors never contain message text.
+* A request body with a field that is not described here is rejected.
+"""
+
+DOCUMENT: dict[str, Any] = {
+    "TITLE": "Agent sessions",
+    "DESCRIPTION": _DESCRIPTION,
+    "VERSION": "1",
+    "PREPROCESSING_HOOKS": ["django_agent_sessions.rest.schema.keep_session_views"],
+    # Enum values stay inline: they explain themselves.
+    "POSTPROCESSING_HOOKS": [],
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "TAGS": [
+        {"name": "Sessions", "description": "List, create, change, export and delete sessions."},
+        {"name": "Messages", "description": "Messages as parts that are the same for all SDKs."},
+        {"name": "Agents", "description": "Agents and orchestrators of a session."},
+        {"name": "Branches", "description": "Rewinds, branches, snapshots and forks."},
+        {"name": "Redaction", "description": "Remove content permanently, with a reason."},
+    ],
+}
+"""Custom settings for ``SpectacularAPIView`` and the command ``spectacular``."""
+
+
+def _request(name: str, value: dict[str, Any]) -> OpenApiExample:
+    return OpenApiExample(name, value=value, request_only=True)
+
+
+CREATE = [
+    _request("New session", {"title": "A trip to Lisbon"}),
+    _request(
+        "Session of a client's thread",
+        {"external_id": "thread-4711", "title": "A trip", "metadata": {"channel": "web"}},
+    ),
+]
+
+CHANGE = [
+    _request("Rename", {"title": "Lisbon in May"}),
+    _request("Archive", {"archived": True}),
+    _request("Set the expiry", {"expires_at": "2027-01-01T00:00:00Z"}),
+]
+
+REDACT_SESSION = [
+    _request("Preview", {"find": "4111 1111 1111 1111", "dry_run": True}),
+    _request("Redact a text", {"find": "4111 1111 1111 1111", "reason": "Ticket 5120"}),
+    _request("Redact with detectors", {"detectors": ["email"], "reason": "Ticket 5120"}),
+]
+
+REDACT_MESSAGE = [
+    _request("Whole message", {"reason": "Ticket 5120"}),
+    _request("One part", {"path": ["content", 0], "reason": "Ticket 5120"}),
+    _request(
+        "Range of a text",
+        {"path": ["content", 0], "start": 11, "end": 30, "reason": "Ticket 5120"},
+    ),
+]
+
+ORIGINAL = [_request("Reason", {"reason": "Complaint 17, requested by legal"})]
+
+FORK = [
+    _request("Whole conversation", {}),
+    _request(
+        "Up to a message",
+        {
+            "at": "01998f3c-0000-7000-8000-000000000000",
+            "title": "What if we had gone to Porto?",
+            "external_id": "thread-4712",
+        },
+    ),
+]
+
+REWIND = [
+    _request("To a message by its id", {"to": "01998f3c-0000-7000-8000-000000000000"}),
+    _request("To the third message", {"to": 2, "name": "Lisbon"}),
+    _request("Before the first message", {"to": -1}),
+]
+
+CREATE_BRANCH = [
+    _request("Copy of the main branch", {"name": "Porto"}),
+    _request("Another branch up to its third message", {"source": 1, "at": 2, "name": "Porto"}),
+]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from django.urls import path
 from drf_spectacular.views import SpectacularAPIView
 
-from .openapi_settings import DOCUMENT
 from .routers import SessionRouter
+from .schema import DOCUMENT
 
 app_name = "agent_sessions_api"
 

@@ -7,8 +7,8 @@ checks the permissions.
 from __future__ import annotations
 
 from .binaries import serve_media
-from .ranges import UnsatisfiableRangeError
 from .responses import (
+    UnsatisfiableRangeError,
     attachment,
     encode_in_chunks,
     file_name,

@@ -21,8 +21,12 @@ from django_agent_sessions.content.dialects.media import DISPLAYABLE_TYPES, imag
 from django_agent_sessions.exceptions import BlobError
 from django_agent_sessions.models import Blob
 
-from .ranges import matches_etag, requested_range
-from .responses import iterate_in_thread, set_content_security_headers
+from .responses import (
+    iterate_in_thread,
+    matches_etag,
+    requested_range,
+    set_content_security_headers,
+)
 from .signed_urls import signed_url
 
 logger = logging.getLogger("django_agent_sessions")

@@ -16,6 +16,7 @@ from django.db.models.expressions import Col
 
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
 from django_agent_sessions.sql import prepared_statements
+from django_agent_sessions.values.ids import SessionKey
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY
 
 M = TypeVar("M", bound=models.Model)
@@ -25,17 +26,18 @@ _Field: TypeAlias = "models.Field[Any, Any]"
 _Values: TypeAlias = Sequence[tuple[_Field, Any]]
 
 _KEY = Session._meta.get_field("id")
-_NAMESPACE = Session._meta.get_field("namespace")
-_SESSION_ID = Session._meta.get_field("session_id")
+_KEY_FIELDS: list[_Field] = [
+    field for field in Session._meta.concrete_fields if field.name in SessionKey._fields
+]
 _OWNER = Session._meta.get_field("owner")
 _AGENT_OF = SessionAgent._meta.get_field("session")
 _MULTI_AGENT_OF = SessionMultiAgent._meta.get_field("session")
 _AGENT_ID = SessionAgent._meta.get_field("agent_id")
 
 
-def get_session(using: str, namespace: str, session_id: str, owner: Any) -> Session | None:
+def get_session(using: str, key: SessionKey, owner: Any) -> Session | None:
     """Read a session; None if it does not exist or has another owner."""
-    values: list[tuple[_Field, Any]] = [(_NAMESPACE, namespace), (_SESSION_ID, session_id)]
+    values = _key_values(key)
     if owner is not EVERYBODY:
         values.append((_OWNER, None if owner is NOBODY else owner))
     rows = _read(using, (Session,), values)
@@ -59,13 +61,13 @@ def list_multi_agents(using: str, session: UUID) -> list[SessionMultiAgent]:
 
 
 def session_and_agent(
-    using: str, namespace: str, session_id: str, agent_id: str
+    using: str, key: SessionKey, agent_id: str
 ) -> tuple[Session, SessionAgent | None] | None:
     """Read a session of any owner and one of its agents in one query.
 
     None if the session does not exist; None for the agent if only the agent does not exist.
     """
-    values = [(_AGENT_ID, agent_id), (_NAMESPACE, namespace), (_SESSION_ID, session_id)]
+    values = [(_AGENT_ID, agent_id), *_key_values(key)]
     rows = _read(using, (Session, SessionAgent), values)
     if not rows:
         return None
@@ -74,6 +76,10 @@ def session_and_agent(
     if rows[0][session_columns] is None:
         return session, None
     return session, _instance(using, SessionAgent, rows[0][session_columns:])
+
+
+def _key_values(key: SessionKey) -> list[tuple[_Field, Any]]:
+    return list(zip(_KEY_FIELDS, key, strict=True))
 
 
 def _all(using: str, model: type[M], values: _Values) -> list[M]:

@@ -184,8 +184,6 @@ It conflicts with writers that delete messages, which :func:`append` has to dete
 no lock that conflicts with them but not with other appends: appends to a session are serialized.
 """
 
-_IS_SAME = {"postgresql": "IS NOT DISTINCT FROM", "mariadb": "<=>", "mysql": "<=>"}
-
 
 def at_epoch(using: str, session: UUID, epoch: int) -> RawSQL:
     """Return a subquery, for ``filter(session__in=…)``, that requires a redaction epoch."""
@@ -219,24 +217,23 @@ def _append_sql(
     parameter_table = _parameter_table(
         vendor, rows, names, [field.cast_db_type(connection) for field in ROW_FIELDS]
     )
-    session = (
-        f"FROM {quote(Session._meta.db_table)} s WHERE s.{quote('id')} = a.{quote('session_id')}"
-    )
+    sessions = quote(Session._meta.db_table)
     lock = _APPENDING.get(vendor)
-    unchanged_mark = ""
+    unchanged = ""
     if lock is not None:
-        # The next position is as of the statement's start. If the mark in the locked row has
-        # changed since, another writer deleted messages while this statement waited.
-        mark, is_same = f"SELECT s.{quote('last_write')} {session}", _IS_SAME[vendor]
-        unchanged_mark = f" AND ({mark}{lock}) {is_same} ({mark})"
+        # The next position is as of the statement's start. If the change number of the locked row
+        # is another, an exclusive operation was committed while this statement waited.
+        unchanged = (
+            f" AND (SELECT l.{quote('change')} FROM {sessions} l "
+            f"WHERE l.{quote('id')} = a.{quote('session_id')}{lock}) = s.{quote('change')}"
+        )
     columns = [quote(cursors.column_name(field)) for field in ROW_FIELDS]
-    columns += map(quote, ("session_id", "agent_id", "branch", "message_id", "revision"))
+    columns += map(quote, ("session_id", "agent_id", "branch", "message_id", "revision", "change"))
     conditions = "".join(
         [
-            unchanged_mark,
-            f" AND (SELECT s.{quote('redaction_epoch')} {session}{lock or ''}) = %s"
-            if epoch
-            else "",
+            unchanged,
+            # A redaction raises the change number too.
+            f" AND s.{quote('redaction_epoch')} = %s" if epoch else "",
             " AND n.next = %s" if expected else "",
         ]
     )
@@ -250,14 +247,15 @@ def _append_sql(
     insert_sql = (
         f"INSERT INTO {quote(_messages.db_table)} ({', '.join(columns)}) "
         f"SELECT {', '.join(f'r.{name}' for name in names)}, "
-        f"a.{quote('session_id')}, a.{quote('id')}, {number}, n.next + r.p, 0 "
+        f"a.{quote('session_id')}, a.{quote('id')}, {number}, n.next + r.p, 0, s.{quote('change')} "
         f"FROM ({parameter_table}) r "
         f"CROSS JOIN (SELECT COALESCE((SELECT m.{quote('message_id')} + 1 "
         f"FROM {quote(_messages.db_table)} m WHERE m.{quote('agent_id')} = %s "
         f"AND m.{quote('branch')} = %s ORDER BY m.{quote('message_id')} DESC LIMIT 1), 0) "
         f"AS next) n "
         f"CROSS JOIN {quote(SessionAgent._meta.db_table)} a "
-        f"WHERE a.{quote('id')} = %s{conditions}{conflict}{returning}"
+        f"CROSS JOIN {sessions} s WHERE a.{quote('id')} = %s "
+        f"AND s.{quote('id')} = a.{quote('session_id')}{conditions}{conflict}{returning}"
     )
     if not counting:
         return insert_sql

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from uuid import UUID
 
-from django_agent_sessions.db import notifications
+from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH, Branch, Session
 from django_agent_sessions.values.records import AgentRecord, SnapshotRecord
@@ -111,7 +111,7 @@ class Snapshots(StorePart):
             return snapshot_record(row)
 
         record = with_agent_lock(self.using, agent, restore, what)
-        notifications.notify_written(self.using, agent.session)
+        on_written(self.using, agent.session, "snapshot")
         return record
 
     arestore = twin(restore)

@@ -65,7 +65,7 @@ def _with_names(internal: Any, row: SessionAgent, became_main: str | None) -> An
     """
     stored = row.internal_state.get(BRANCH_NAMES) if isinstance(row.internal_state, dict) else None
     names = dict(stored) if isinstance(stored, dict) else {}
-    if became_main is not None and row.dialect == dialects.OPENAI:
+    if became_main is not None and dialects.get(row.dialect).has_named_branches:
         names["cleared"] = [*names.get("cleared", ()), became_main]
     return {**internal, BRANCH_NAMES: names} if names else internal
 

@@ -14,12 +14,13 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_agent_sessions import conf
 from django_agent_sessions.blobs import MessageGoneError
-from django_agent_sessions.db.broken_connections import close_quietly, reset_lost_transaction
 from django_agent_sessions.db.db_errors import (
     RetryError,
+    close_quietly,
     is_conflict,
     is_duplicate,
     is_lost_connection,
+    reset_lost_transaction,
 )
 from django_agent_sessions.exceptions import (
     AgentSessionsError,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django_agent_sessions.blobs import delete_unreferenced, is_enabled
-from django_agent_sessions.db import notifications
+from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
@@ -165,7 +165,7 @@ class BranchNames(StoreOperations):
         except SessionNotFoundError:
             return 0
         if deleted:
-            notifications.notify_written(self.using, agent.session)
+            on_written(self.using, agent.session, "clear")
         return deleted
 
     def create_at_turn(

@@ -6,7 +6,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
-from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionMessage, TurnUsage
+from django_agent_sessions.models import MAIN_BRANCH, Branch, Session, SessionMessage, TurnUsage
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import AgentRecord, BranchRecord, Usage
 
@@ -88,6 +88,7 @@ def swap_with_main(using: str, agent: AgentRecord, number: int, row: Branch | No
     free = free_number(using, agent)
     _move_branch(using, agent, MAIN_BRANCH, free)
     _move_branch(using, agent, number, MAIN_BRANCH)
+    _mark_as_new(using, agent)
     former_main = Branch(session_id=agent.session, agent_id=agent.id) if row is None else row
     # A new name, because it now holds other messages than the branch that had the old name.
     former_main.number, former_main.name = free, f"branch-{free}"
@@ -102,6 +103,13 @@ def swap_with_main(using: str, agent: AgentRecord, number: int, row: Branch | No
     others.filter(parent=MAIN_BRANCH).update(parent=free)
     others.filter(parent=number).update(parent=MAIN_BRANCH)
     return branch_record(agent, free, former_main, length)
+
+
+def _mark_as_new(using: str, agent: AgentRecord) -> None:
+    """Write that the messages of the main branch got their positions with this change."""
+    session = Session.objects.using(using).filter(pk=agent.session)
+    change = session.values_list("change", flat=True).get() + 1
+    conversation(using, agent.on_branch(MAIN_BRANCH)).order_by().update(change=change)
 
 
 def _move_branch(using: str, agent: AgentRecord, number: int, to: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 
 from django_agent_sessions.blobs import delete_unreferenced, is_enabled
-from django_agent_sessions.db import notifications
+from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
     LegalHoldError,
     SessionConflictError,
@@ -103,7 +103,7 @@ class Branches(StorePart):
             return copy_branch(self.using, agent, name, source, upto, kind, what)
 
         branch = with_agent_lock(self.using, agent, create, what)
-        notifications.notify_written(self.using, agent.session)
+        on_written(self.using, agent.session, "branch")
         return branch
 
     acreate = twin(create)
@@ -141,7 +141,7 @@ class Branches(StorePart):
             return move_to_branch(self.using, agent, to, name, kind, what)
 
         branch = with_agent_lock(self.using, agent, move, what)
-        notifications.notify_written(self.using, agent.session)
+        on_written(self.using, agent.session, "branch")
         return branch
 
     aset_aside = twin(set_aside)
@@ -180,7 +180,7 @@ class Branches(StorePart):
             return branch
 
         branch = with_agent_lock(self.using, agent, rewind, what)
-        notifications.notify_written(self.using, agent.session)
+        on_written(self.using, agent.session, "branch")
         return branch
 
     arewind = twin(rewind)
@@ -216,7 +216,7 @@ class Branches(StorePart):
             return branch
 
         branch = with_agent_lock(self.using, agent, switch, what)
-        notifications.notify_written(self.using, agent.session)
+        on_written(self.using, agent.session, "branch")
         return branch
 
     aswitch = twin(switch)
@@ -265,7 +265,7 @@ class Branches(StorePart):
             return deleted
 
         deleted = with_agent_lock(self.using, agent, delete, what)
-        notifications.notify_written(self.using, agent.session)
+        on_written(self.using, agent.session, "branch")
         return deleted
 
     adelete = twin(delete)

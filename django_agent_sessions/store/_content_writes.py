@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from django_agent_sessions import conf
 from django_agent_sessions.blobs import update_references
-from django_agent_sessions.db import notifications
 from django_agent_sessions.db.db_errors import RetryError
+from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.models import (
     AuditEvent,
     Session,
@@ -30,8 +30,10 @@ from ._rows import MessageRow
 from ._statement_sizes import check_statement_size, check_values_size
 
 
-def replace(using: str, copy: Copy, new: Mapping[str, Any]) -> None:
+def replace(using: str, copy: Copy, new: Mapping[str, Any], *, change: int) -> None:
     """Write new values of a row's content columns, in a transaction that has locked the session.
+
+    ``change`` is the session's next change number.
 
     Raises ``RetryError`` if the row was deleted or has another revision.
     """
@@ -42,15 +44,17 @@ def replace(using: str, copy: Copy, new: Mapping[str, Any]) -> None:
     columns = dict(new)
     if isinstance(copy.row, Session | SessionRelated):
         columns["updated_at"] = timezone.now()
+    if isinstance(copy.row, Session):
+        columns["header_change"] = change
     _update(using, copy, columns)
 
 
 def replace_message(
-    using: str, copy: Copy, row: MessageRow, event: AuditEvent, *, keep: bool
+    using: str, copy: Copy, row: MessageRow, event: AuditEvent, *, change: int, keep: bool
 ) -> None:
     """Write the redacted version of a message; ``keep`` keeps the original."""
     check_statement_size(using, row.texts * 2)
-    _update(using, copy, redacted_columns(row, event, keep=keep))
+    _update(using, copy, redacted_columns(row, event, change=change, keep=keep))
 
 
 def discard_originals(
@@ -77,14 +81,17 @@ def replace_derived(using: str, message: UUID, columns: Mapping[str, Any]) -> No
     SessionMessage.objects.using(using).filter(pk=message).update(**columns)
 
 
-def redacted_columns(row: MessageRow, event: AuditEvent, *, keep: bool) -> dict[str, Any]:
-    """Return the updated columns of a redacted message."""
+def redacted_columns(
+    row: MessageRow, event: AuditEvent, *, change: int, keep: bool
+) -> dict[str, Any]:
+    """Return the updated columns of a redacted message; ``change`` is the session's next."""
     # The text is serialized already.
     stored = Value(row.texts[0], output_field=TextField())
     columns = {
         "redact_message": stored,
         "redacted_at": row.created_at,
         "redaction": event.pk,
+        "redaction_change": change,
         "revision": F("revision") + 1,
         **row.neutral_columns(),
     }
@@ -106,10 +113,13 @@ def increment_redaction_epoch(
     epoch = session.redaction_epoch + 1
     Session.objects.using(using).filter(pk=session.pk).update(
         redaction_epoch=epoch,
+        change=F("change") + 1,
+        redaction_change=session.change + 1 if redacted else F("redaction_change"),
         redactions=F("redactions") + int(redacted),
         updated_at=now or timezone.now(),
     )
-    notifications.notify_written(using, session.pk)
+    if redacted:
+        on_written(using, session.pk, "redact")
     return epoch
 
 

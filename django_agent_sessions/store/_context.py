@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models.querysets import SessionQuerySet
+from django_agent_sessions.values.ids import SessionKey, validate_id
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, owner_key
 
 from ._base import HasDatabase
@@ -21,10 +22,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class StoreContext:
-    """The owner, the namespace and the database of a store."""
+    """The owner, the namespace, the scope and the database of a store."""
 
     owner: Any
     namespace: str
+    scope: str
     alias: str | None
     creates: bool
 
@@ -48,13 +50,17 @@ class StoreContext:
         reach = self.reach
         return None if reach is NOBODY or reach is EVERYBODY else reach
 
+    def key(self, session_id: str) -> SessionKey:
+        """Return the key of a session with a validated id."""
+        return SessionKey(self.namespace, self.scope, validate_id(session_id))
+
     def reaches(self, owner_id: Any) -> bool:
         """Return whether rows with this owner, or without one (None), are reached."""
         reach = self.reach
         return reach is EVERYBODY or owner_id == (None if reach is NOBODY else reach)
 
     def sessions(self) -> SessionQuerySet:
-        """Return the sessions that are reached, in all namespaces."""
+        """Return the sessions that are reached, in all namespaces and scopes."""
         return session_rows(self.using).owned_by(self.reach)
 
     def not_found(self, session_id: str) -> SessionNotFoundError:

@@ -69,6 +69,7 @@ def copy_session(
         id=key,
         external_id=external_id,
         namespace=source.namespace,
+        scope=source.scope,
         session_id=name,
         session_type=source.session_type,
         owner_id=source.owner_id,

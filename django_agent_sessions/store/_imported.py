@@ -104,6 +104,8 @@ class ImportedRow:
             "message_id": message.message_id,
             "source": message.source and _key.get_db_prep_save(message.source, connection),
             "revision": message.revision,
+            "change": 0,
+            "redaction_change": None,
             "redact_message": self.row.texts[0] if self._has_original else None,
             "redacted_at": message.redacted_at
             and _redacted_at.get_db_prep_save(message.redacted_at, connection),
@@ -132,7 +134,7 @@ def _validated_text(corrupt: CorruptPayload) -> CorruptPayload:
 
 def _figures(dialect: str, payload: Any) -> dict[str, int | None]:
     """Read the token counts and latency of an original, which its redaction may lack."""
-    summary = dialects.summary(dialect, payload)
+    summary = dialects.get(dialect).summary(payload)
     return {name: plausible_count(getattr(summary, name)) for name in COUNT_COLUMNS}
 
 

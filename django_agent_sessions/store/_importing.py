@@ -17,7 +17,7 @@ from django.db.models import Count, Max, Sum
 
 from django_agent_sessions import conf
 from django_agent_sessions.blobs import Uploads
-from django_agent_sessions.db import notifications
+from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionMessage
 from django_agent_sessions.sql import message_writes
@@ -130,7 +130,7 @@ class ImportStore(StoreOperations):
             _update_session(self.using, session, what, origin=origin, **{**counters, **columns})
 
         write(self.using, finish, what=what)
-        notifications.notify_written(self.using, session.id)
+        on_written(self.using, session.id, "import")
 
     @retry_reads
     def branch_ends(self, agent: AgentRecord) -> tuple[int, dict[int, BranchEnd]]:

@@ -94,6 +94,8 @@ def _row(source: Mapping[str, Any], target: AgentRecord) -> dict[str, Any]:
         "message": source["visible_text"],
         "redact_message": source["visible_text"] if source["redacted_text"] is not None else None,
         "revision": 0,
+        "change": 0,
+        "redaction_change": None,
     }
 
 

@@ -14,7 +14,12 @@ from django_agent_sessions.content import exact_json
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.querysets import VISIBLE_TEXT
 from django_agent_sessions.sql import message_reads
-from django_agent_sessions.values.records import AgentRecord, MessageRecord, PositionedPayload
+from django_agent_sessions.values.records import (
+    AgentRecord,
+    MessageRecord,
+    PositionedPayload,
+    Usage,
+)
 
 from ._base import retry_reads
 from ._queries import conversation
@@ -31,6 +36,8 @@ RECORD_COLUMNS = (
     "revision",
     "created_at",
     "updated_at",
+    "input_tokens",
+    "output_tokens",
 )
 
 
@@ -100,7 +107,9 @@ def _decode(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> Iterator[tup
 def _message_records(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> list[MessageRecord]:
     records = []
     for row in rows:
-        record = MessageRecord(*row)
+        *values, input_tokens, output_tokens = row
+        usage = Usage(1, input_tokens or 0, output_tokens or 0)
+        record = MessageRecord._make([*values, usage])
         if isinstance(record.content, CorruptPayload):
             _log_corrupt(agent, record.message_id)
         else:

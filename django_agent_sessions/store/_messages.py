@@ -9,12 +9,12 @@ from typing import Any
 from uuid import UUID
 
 from django_agent_sessions.blobs import Uploads
-from django_agent_sessions.db import notifications
+from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import SessionNotFoundError, StaleSessionError
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.values.records import AgentRecord, MessageRecord, PositionedPayload
+from django_agent_sessions.values.run_context import current_run
 
-from ._append import replacing_columns, update_row
 from ._base import retry_reads, tracked_atomic, write
 from ._context import StorePart, twin
 from ._message_reading import (
@@ -23,6 +23,7 @@ from ._message_reading import (
     read_records,
     read_to_restore,
 )
+from ._message_updates import replacing_columns, update_row
 from ._pop import pop_message
 from ._queries import conversation, lock_session_row, next_position, positions_of
 from ._redaction import redact_at
@@ -233,7 +234,7 @@ class Messages(StorePart):
                     f"{what}: the message was redacted; read it again, and pass the redaction epoch"
                 )
             raise SessionNotFoundError(f"{what}: the message does not exist")
-        notifications.notify_written(self.using, agent.session)
+        on_written(self.using, agent.session, "update")
 
     aupdate = twin(update)
 
@@ -263,7 +264,7 @@ class Messages(StorePart):
         redacted: Any,
         *,
         key: UUID | None = None,
-        actor: Any = "guardrail",
+        actor: Any = None,
         reason: str = "",
     ) -> int:
         """Replace a message with its redacted version, irrecoverably.
@@ -277,7 +278,8 @@ class Messages(StorePart):
             message_id: Its position.
             redacted: The redacted payload.
             key: Redact only if the row at this position has this primary key.
-            actor: Who redacts, for the audit trail: a user, or a program's name.
+            actor: Who redacts, for the audit trail: a user, or a program's name; by default the
+                actor of the run context, or ``"guardrail"``.
             reason: The reason, for the audit trail.
 
         Returns:
@@ -287,6 +289,8 @@ class Messages(StorePart):
             SessionNotFoundError: There is no message at this position.
             PayloadError: The redacted version is not JSON or exceeds a limit.
         """
+        if actor is None:
+            actor = current_run().actor or "guardrail"
         return redact_at(
             self.using, agent, message_id, redacted, key=key, actor=actor, reason=reason
         )

@@ -61,6 +61,7 @@ class ObjectStore(StoreOperations):
                     StoredObject(
                         id=stored,
                         namespace=self._context.namespace,
+                        scope=self._context.scope,
                         owner_id=owner,
                         session_id=None if session is None else session.id,
                         key=key,
@@ -114,7 +115,7 @@ class ObjectStore(StoreOperations):
 
         With ``EVERYBODY``, these are the objects of sessions and the objects without an owner.
         """
-        rows = self._stored().filter(namespace=self._context.namespace)
+        rows = self._stored().filter(namespace=self._context.namespace, scope=self._context.scope)
         if self._context.reach is EVERYBODY:
             # Excludes users' objects without a session, which are identified by key and owner.
             rows = rows.filter(Q(owner__isnull=True) | Q(session__isnull=False))
@@ -172,7 +173,14 @@ class ObjectStore(StoreOperations):
             valid = False
         if not valid:
             raise InvalidIdError("the key contains NUL or a lone surrogate; remove it")
-        identity = json.dumps([self._context.namespace, None if owner is None else str(owner), key])
+        identity = json.dumps(
+            [
+                self._context.namespace,
+                self._context.scope,
+                None if owner is None else str(owner),
+                key,
+            ]
+        )
         return hashlib.sha256(identity.encode()).hexdigest()
 
     def _stored(self) -> QuerySet[StoredObject]:

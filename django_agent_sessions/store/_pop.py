@@ -5,10 +5,11 @@ from __future__ import annotations
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import F
 
 from django_agent_sessions.blobs import delete_unreferenced, restore_binaries
 from django_agent_sessions.content import exact_json
-from django_agent_sessions.db import notifications
+from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import LegalHoldError, SessionConflictError
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
@@ -25,7 +26,7 @@ from .locking import lock_session
 def pop_message(using: str, agent: AgentRecord) -> PositionedPayload | None:
     """Delete and return the last message that is not corrupt; None if there is none."""
     while (popped := _pop_row(using, agent)) is not None:
-        notifications.notify_written(using, agent.session)
+        on_written(using, agent.session, "pop")
         if not isinstance(popped.payload, CorruptPayload):
             return popped
     return None
@@ -63,7 +64,7 @@ def _pop_row(using: str, agent: AgentRecord) -> PositionedPayload | None:
 def _count_and_mark(using: str, agent: AgentRecord, mark: UUID, what: str) -> bool:
     """Decrement the message counter and write the mark, in the session's row."""
     free = session_rows(using).filter(pk=agent.session, legal_hold=False)
-    if move_counters(free, Usage(messages=-1), last_write=mark):
+    if move_counters(free, Usage(messages=-1), last_write=mark, change=F("change") + 1):
         return True
     check_session_not_held(using, agent, what)
     return False

@@ -30,9 +30,9 @@ def redact_at(
     message_id: int,
     redacted: Any,
     *,
-    key: UUID | None = None,
-    actor: Any = "guardrail",
-    reason: str = "",
+    key: UUID | None,
+    actor: Any,
+    reason: str,
 ) -> int:
     """Replace a message with its redacted version. See :meth:`Messages.redact`."""
     row = MessageRow(agent.dialect, redacted)
@@ -71,7 +71,8 @@ def redact_at(
             using=using,
         )
         uploads.store()
-        columns = redacted_columns(row, event, keep=is_original_kept(session))
+        keep = is_original_kept(session)
+        columns = redacted_columns(row, event, change=session.change + 1, keep=keep)
         rows = SessionMessage.objects.using(using)
         rows.filter(pk__in=references).update(**columns)
         update_references(using, agent.session, references.keys())

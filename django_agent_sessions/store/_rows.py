@@ -60,7 +60,7 @@ class MessageRow:
         self.stored = extracted.value
         self.binaries: Mapping[BlobRef, bytes] = extracted.binaries
         self._payload = self.stored.text if corrupt else exact_json.dumps(self.stored, settings)
-        self._summary = dialects.summary(dialect, cleaned)
+        self._summary = dialects.get(dialect).summary(cleaned)
 
     @property
     def hashes(self) -> set[str]:

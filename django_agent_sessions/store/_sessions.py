@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db import connections
 from django.utils import timezone
 
-from django_agent_sessions.db import notifications
+from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
     ConfigurationError,
     SessionConflictError,
@@ -42,7 +42,7 @@ class Sessions(StorePart):
     def list(
         self, *, limit: int = 50, after: SessionRecord | None = None
     ) -> builtins.list[SessionRecord]:
-        """List the sessions that the store reaches in its namespace, most recently active first.
+        """List the sessions of the namespace and scope, most recently active first.
 
         Args:
             limit: Maximum number of sessions.
@@ -51,7 +51,11 @@ class Sessions(StorePart):
         Returns:
             The sessions.
         """
-        rows = self._context.sessions().filter(namespace=self._context.namespace).recent_first()
+        rows = (
+            self._context.sessions()
+            .filter(namespace=self._context.namespace, scope=self._context.scope)
+            .recent_first()
+        )
         if self._context.reach is NOBODY and connections[self.using].vendor == "postgresql":
             # For `owner_id IS NULL`, PostgreSQL reads the owner's index in order only if the owner
             # is in ORDER BY; it scans the sessions of all users otherwise. MariaDB uses the index
@@ -95,8 +99,10 @@ class Sessions(StorePart):
                         setattr(row, name, value)
                 if columns:
                     row.updated_at = timezone.now()
-                    row.save(using=self.using, update_fields=[*columns, "updated_at"])
-                    notifications.notify_written(self.using, row.pk)
+                    row.change = row.header_change = row.change + 1
+                    changed = ["updated_at", "change", "header_change"]
+                    row.save(using=self.using, update_fields=[*columns, *changed])
+                    on_written(self.using, row.pk, "update")
             return session_record(row)
 
         return write(self.using, update, what=f"updating session {session}", savepoint=False)
@@ -189,8 +195,7 @@ class Sessions(StorePart):
         """
         found = lookup.session_and_agent(
             self.using,
-            self._context.namespace,
-            validate_id(session_id),
+            self._context.key(session_id),
             validate_id(agent_id, "agent_id"),
         )
         if found is None:
@@ -266,7 +271,11 @@ class Sessions(StorePart):
                     raise SessionNotFoundError(f"{what}: the session was deleted")
                 if unsure and (created := session_rows(self.using).filter(pk=key).first()):
                     return session_record(created)
-                if session_rows(self.using).named(source.namespace, name).exists():
+                if (
+                    session_rows(self.using)
+                    .filter_key(source.key._replace(session_id=name))
+                    .exists()
+                ):
                     raise SessionConflictError(f"session {name!r} already exists")
                 duplicates = session_rows(self.using).filter(
                     owner=source.owner_id, external_id=external_id
@@ -280,7 +289,7 @@ class Sessions(StorePart):
                 )
 
         created = write(self.using, fork, what=what)
-        notifications.notify_written(self.using, key)
+        on_written(self.using, key, "fork")
         return created
 
     afork = twin(fork)
@@ -310,9 +319,7 @@ class Sessions(StorePart):
 @retry_reads
 def read_session(context: StoreContext, session_id: str) -> SessionRecord | None:
     """Read a session; None if it does not exist or has another owner."""
-    row = lookup.get_session(
-        context.using, context.namespace, validate_id(session_id), context.reach
-    )
+    row = lookup.get_session(context.using, context.key(session_id), context.reach)
     return None if row is None else session_record(row)
 
 
@@ -342,8 +349,7 @@ def insert_session(
     row = Session(  # type: ignore[misc] # the external id is the one id that may be missing
         id=key or new_id(),
         external_id=external_id,
-        namespace=context.namespace,
-        session_id=validate_id(session_id),
+        **context.key(session_id)._asdict(),
         session_type=session_type,
         owner_id=context.owner_id,
         title=prepare_title(title),
@@ -362,6 +368,7 @@ def session_record(row: Session) -> SessionRecord:
         id=row.id,
         session_id=row.session_id,
         namespace=row.namespace,
+        scope=row.scope,
         session_type=row.session_type,
         owner_id=row.owner_id,
         external_id=row.external_id,

@@ -10,7 +10,7 @@ from django.db import connections
 from django.db.models import Q, QuerySet
 
 from django_agent_sessions.models import Session, Snapshot
-from django_agent_sessions.models.querysets import begins_with
+from django_agent_sessions.models.querysets import begins_with, key_condition
 from django_agent_sessions.values.owners import reached
 
 from ._base import retry_reads, write
@@ -45,7 +45,9 @@ class SnapshotFinder(StoreOperations):
         condition = Q()
         for place in places:
             condition |= _condition(place)
-        rows = Snapshot.objects.using(self.using).filter(condition)
+        rows = Snapshot.objects.using(self.using).filter(
+            condition, session__scope=self._context.scope
+        )
         rows = rows.filter(reached(self._context.reach, "session__owner"))
         names = rows.order_by().values_list(
             "session__namespace",
@@ -75,7 +77,7 @@ class SnapshotFinder(StoreOperations):
         return write(self.using, delete, what="deleting a snapshot")
 
     def _lock_by_name(self, session_id: str) -> Session:
-        rows = self._context.sessions().named(self._context.namespace, session_id)
+        rows = self._context.sessions().filter_key(self._context.key(session_id))
         weaker = connections[self.using].features.has_select_for_no_key_update
         session = rows.select_for_update(no_key=weaker).first()
         if session is None:
@@ -88,8 +90,7 @@ class SnapshotFinder(StoreOperations):
     def _named_snapshots(self, session_id: str) -> QuerySet[Snapshot]:
         return Snapshot.objects.using(self.using).filter(
             reached(self._context.reach, "session__owner"),
-            session__namespace=self._context.namespace,
-            session__session_id=session_id,
+            key_condition(self._context.key(session_id), "session__"),
         )
 
 

@@ -115,7 +115,7 @@ class SnapshotReader(OrchestratorSnapshotStore):
     ) -> LoadedSnapshot | None:
         """Build a latest snapshot from the agent's message log."""
         agents = agent_rows(self.using).filter(
-            session__in=self._context.sessions().named(self._context.namespace, session_id),
+            session__in=self._context.sessions().filter_key(self._context.key(session_id)),
             agent_id=agent_id,
             dialect=dialects.STRANDS,
         )

@@ -89,7 +89,7 @@ class SnapshotStore(SnapshotReader):
             records = self.store.append_many(agent, saving.appended, expected=expected, count=False)
             last = LastMessage(records[-1].message_id, records[-1].id, 0)
             for message in saving.appended:
-                summary = dialects.summary(agent.dialect, message)
+                summary = dialects.get(agent.dialect).summary(message)
                 usage += Usage(1, summary.input_tokens or 0, summary.output_tokens or 0)
         rows = snapshot_rows(self.using, agent).filter(snapshot_id=snapshot_id)
         length = saving.length

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django_agent_sessions.blobs import delete_unreferenced, is_enabled
-from django_agent_sessions.db import notifications
+from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
     ConfigurationError,
     SessionConflictError,
@@ -17,18 +17,20 @@ from django_agent_sessions.exceptions import (
     StaleSessionError,
 )
 from django_agent_sessions.models import Session, deletion
-from django_agent_sessions.values.ids import validate_id, validate_namespace
+from django_agent_sessions.values.ids import validate_namespace, validate_scope
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, refuse_none
 from django_agent_sessions.values.records import (
     AgentRecord,
+    Append,
     MessageRecord,
     SessionRecord,
     Usage,
+    Written,
 )
 
 from ._agent_snapshots import Snapshots
 from ._agents import Agents
-from ._append import append_messages
+from ._append import append_messages, write_batch
 from ._base import tracked_atomic, write
 from ._branches import Branches
 from ._context import StoreContext, twin
@@ -44,7 +46,7 @@ from .locking import with_session_lock
 
 
 class SessionStore:
-    """Sessions of one owner in one namespace.
+    """Sessions of one owner in one namespace and scope.
 
     ::
 
@@ -60,13 +62,16 @@ class SessionStore:
             caller then checks access itself.
         namespace: The namespace of the session ids. Two bots with different namespaces can use
             the same ids.
+        scope: What the ids are unique in, inside the namespace: for frameworks that let two users
+            have the same session id, a user's id for example. Empty by default, so that ids are
+            unique in the namespace.
         using: The database alias; by default ``AGENT_SESSIONS["DATABASE"]`` or the choice of the
             database routers.
         create: Whether :meth:`open` creates a missing session. The default is True, except with
             ``owner=EVERYBODY``, where ``create=True`` creates sessions without an owner.
 
     Raises:
-        InvalidIdError: The namespace is invalid.
+        InvalidIdError: The namespace or the scope is invalid.
         ConfigurationError: The owner is None. A user who cannot own sessions, such as an anonymous
             user, is refused at the first use.
     """
@@ -76,12 +81,15 @@ class SessionStore:
         *,
         owner: Any = NOBODY,
         namespace: str = "",
+        scope: str = "",
         using: str | None = None,
         create: bool | None = None,
     ) -> None:
         refuse_none(owner)
         creates = owner is not EVERYBODY if create is None else create
-        self._context = StoreContext(owner, validate_namespace(namespace), using, creates)
+        self._context = StoreContext(
+            owner, validate_namespace(namespace), validate_scope(scope), using, creates
+        )
 
     @property
     def using(self) -> str:
@@ -92,6 +100,11 @@ class SessionStore:
     def namespace(self) -> str:
         """The namespace of the session ids."""
         return self._context.namespace
+
+    @property
+    def scope(self) -> str:
+        """The scope of the session ids in their namespace."""
+        return self._context.scope
 
     @property
     def reach(self) -> Any:
@@ -156,7 +169,7 @@ class SessionStore:
         """Read a session, or create it.
 
         Args:
-            session_id: Its id, unique in the namespace across all owners.
+            session_id: Its id, unique in the namespace and scope across all owners.
             title: Title of a created session.
             metadata: JSON metadata of a created session.
 
@@ -286,7 +299,7 @@ class SessionStore:
             InvalidIdError: The id is invalid.
             LegalHoldError: It is under legal hold.
         """
-        rows = self._context.sessions().named(self._context.namespace, validate_id(session_id))
+        rows = self._context.sessions().filter_key(self._context.key(session_id))
 
         def delete(unsure: bool) -> bool:
             nonlocal rows
@@ -333,8 +346,9 @@ class SessionStore:
         Args:
             agent: The agent; its ``branch`` selects the branch.
             message: The payload (exact JSON, bytes allowed), or a ``NewMessage`` with it.
-            run_id: Id of the invocation that wrote it. :meth:`restore` groups messages of
-                concurrent invocations by it.
+            run_id: Id of the invocation that wrote it; by default that of the
+                :func:`~django_agent_sessions.values.run_context.run_context`.
+                ``messages.restore`` groups messages of concurrent invocations by it.
             expected: Write only if this is the next position.
             epoch: Write only if the session's redaction epoch still has this value.
             count: Whether to update the session's counters and last activity with the message. A
@@ -399,18 +413,27 @@ class SessionStore:
             StaleSessionError: The redaction epoch changed.
             BlobError: A large binary could not be stored; nothing was written.
         """
-        return append_messages(
-            self.using,
-            agent,
-            messages,
-            run_id=run_id,
-            expected=expected,
-            epoch=epoch,
-            count=count,
-            again=again,
-        )
+        append = Append(agent, messages, run_id, expected, epoch, count, again)
+        return append_messages(self.using, append)
 
     aappend_many = twin(append_many)
+
+    def write_batch(self, appends: Sequence[Append]) -> list[Written | Exception]:
+        """Write several appends, also to different conversations, in one transaction if possible.
+
+        Each append is written completely or not at all, and an error of one is not an error of the
+        others: if the transaction fails, each append is written by itself.
+
+        Args:
+            appends: The appends. Those to the same conversation are written in this order.
+
+        Returns:
+            For each append its messages with their positions, or the error that
+            :meth:`append_many` would raise.
+        """
+        return write_batch(self.using, appends)
+
+    awrite_batch = twin(write_batch)
 
     def payloads(self, agent: AgentRecord, *, latest: int | None = None) -> list[Any]:
         """Read payloads only, redacted where they were redacted. The fastest way to read messages.
@@ -483,7 +506,7 @@ class SessionStore:
         except SessionNotFoundError:
             return 0
         if deleted:
-            notifications.notify_written(self.using, agent.session)
+            on_written(self.using, agent.session, "clear")
         return deleted
 
     aclear = twin(clear)

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 from uuid import UUID
 
+from django.db.models import F
+
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
 from django_agent_sessions.models import Session
 from django_agent_sessions.values.ids import new_id
@@ -70,7 +72,7 @@ def with_lock(
             if changed(result):
                 unconfirmed = (last_write, result)
                 rows = Session.objects.using(using).filter(pk=session.pk)
-                rows.update(last_write=mark)
+                rows.update(last_write=mark, change=F("change") + 1)
         return result
 
     return write(using, attempt, what=what, savepoint=savepoint)

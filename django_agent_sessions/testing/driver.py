@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 
 class Driver(Protocol):
@@ -63,8 +63,64 @@ class ClearingDriver(Driver, Protocol):
         """Delete all messages."""
 
 
+class ReplacingDriver(Driver, Protocol):
+    """A driver for :class:`~.ReplaceContract`."""
+
+    def replace(self, session_id: str, kept: Sequence[Any], summary: Any) -> None:
+        """Replace the history with a summary and the messages that are kept."""
+
+
 class RedactingDriver(Driver, Protocol):
     """A driver for :class:`~.RedactionContract`."""
 
     def redact(self, session_id: str, position: int, payload: Any) -> None:
         """Replace the message at a position, counted from 0, with its redacted version."""
+
+
+class ExclusiveDriver(Driver, Protocol):
+    """A driver for :class:`~.ExclusiveContract`."""
+
+    async def arun(
+        self,
+        session_id: str,
+        text: str,
+        *,
+        wait: float = 0.2,
+        during: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Append a text and an answer in an exclusive run, in a running event loop.
+
+        Args:
+            session_id: The session, which is created if it does not exist.
+            text: The text of the user's message.
+            wait: Seconds that the run waits for another one.
+            during: Awaited between the text and the answer.
+        """
+
+
+class ToolCall(NamedTuple):
+    """A step of a scripted model that calls a tool."""
+
+    tool: str
+    arguments: dict[str, Any]
+    id: str
+
+
+class AgentDriver(Driver, Protocol):
+    """A driver for :class:`~.AgentContract`, with the SDK's own agents."""
+
+    def converse(self, session_id: str, prompt: str, *steps: str | ToolCall) -> list[Any]:
+        """Run a new agent, whose model says the steps, on a session.
+
+        Args:
+            session_id: The session.
+            prompt: What the user says.
+            *steps: What the model says, one step for each call. The agent has the tool
+                ``register(name)``, which returns ``registered`` and the name.
+
+        Returns:
+            The messages that the last call of the model was given.
+        """
+
+    def check(self, messages: Sequence[Any]) -> None:
+        """Raise ``AssertionError`` if a model's provider would reject these messages."""

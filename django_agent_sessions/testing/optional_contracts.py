@@ -8,13 +8,17 @@ from typing import TypeVar
 import pytest
 from django.db import transaction
 
+from django_agent_sessions.governance.redaction import Find, redact
+from django_agent_sessions.models import Session
+
 from .base import Contract, D, numbered_texts, rolled_back_transaction, run_in_threads
-from .driver import ClearingDriver, PoppingDriver, RedactingDriver
+from .driver import ClearingDriver, PoppingDriver, RedactingDriver, ReplacingDriver
 from .leaks import columns_containing, files_containing
 
 C = TypeVar("C", bound=ClearingDriver)
 P = TypeVar("P", bound=PoppingDriver)
 R = TypeVar("R", bound=RedactingDriver)
+S = TypeVar("S", bound=ReplacingDriver)
 
 
 class BatchContract(Contract[D]):
@@ -118,6 +122,51 @@ class ClearContract(Contract[C]):
         self.driver().clear("full")
 
         assert self.read_texts("full") == []
+
+
+class ReplaceContract(Contract[S]):
+    """A history can be replaced with a summary and its latest messages: all or nothing.
+
+    Its drivers use one object per session.
+    """
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_history_is_replaced_with_a_summary_and_what_is_kept(self) -> None:
+        driver = self.driver()
+        self.say("long", "a", "plantedsecret", "c", driver=driver)
+        kept = driver.read("long")[-1:]
+
+        driver.replace("long", kept, driver.payload("summary"))
+
+        assert self.read_texts("long") == ["summary", "c"]
+        assert self.positions("long") == [0, 1]
+        assert columns_containing("plantedsecret") == []
+        self.say("long", "d", driver=driver)
+        assert self.read_texts("long") == ["summary", "c", "d"]
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_history_that_cannot_be_replaced_stays_whole(self) -> None:
+        driver = self.driver()
+        self.say("long", "a", "b", driver=driver)
+        kept = driver.read("long")[-1:]
+
+        with pytest.raises(self.invalid_payload):
+            driver.replace("long", kept, driver.payload("summary", float("nan")))
+
+        assert self.read_texts("long") == ["a", "b"]
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_history_that_is_replaced_stays_redacted(self) -> None:
+        driver = self.driver()
+        self.say("long", "a", "plantedsecret", driver=driver)
+        kept = driver.read("long")[-1:]
+        session = Session.objects.get(session_id="long")
+
+        redact(session.pk, Find("plantedsecret"), reason="A request")
+        driver.replace("long", kept, driver.payload("They said plantedsecret"))
+
+        assert self.read_texts("long") == ["They said [REDACTED]", "[REDACTED]"]
+        assert columns_containing("plantedsecret") == []
 
 
 class RedactionContract(Contract[R]):

@@ -14,7 +14,7 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.models import UsageCursor, UsageRollup
 
 from .histograms import percentile
-from .rollup_rows import day_of
+from .rollups import day_of
 
 _COLUMNS = ("sessions", "messages", "input_tokens", "output_tokens")
 

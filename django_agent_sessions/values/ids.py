@@ -6,6 +6,7 @@ import secrets
 import sys
 import unicodedata
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 from django_agent_sessions.exceptions import InvalidIdError
@@ -18,9 +19,25 @@ else:
 MAX_ID_LENGTH = 255
 """Maximum length of an id, in characters: every supported database can index two of them."""
 
+MAX_SCOPE_LENGTH = 128
+"""Maximum length of a scope: PostgreSQL's index holds it together with two ids of four-byte
+characters."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RELATIVE_PATHS = frozenset({".", ".."})
 _UNSTORABLE_CATEGORIES = frozenset({"Cc", "Cs"})
+
+
+class SessionKey(NamedTuple):
+    """What identifies a session: the id, and what the id is unique in.
+
+    The namespace separates programs. The scope separates the users of one program, for frameworks
+    that let two users have the same session id; it is empty otherwise.
+    """
+
+    namespace: str
+    scope: str
+    session_id: str
 
 
 def new_id() -> UUID:
@@ -76,3 +93,13 @@ def validate_id(value: object, name: str = "session_id") -> str:
 def validate_namespace(value: object) -> str:
     """Validate a namespace: an id that may also be empty."""
     return "" if value == "" else validate_id(value, "namespace")
+
+
+def validate_scope(value: object) -> str:
+    """Validate a scope: a short id that may also be empty."""
+    scope = "" if value == "" else validate_id(value, "scope")
+    if len(scope) > MAX_SCOPE_LENGTH:
+        raise InvalidIdError(
+            f"scope has {len(scope)} characters; at most {MAX_SCOPE_LENGTH} are allowed"
+        )
+    return scope

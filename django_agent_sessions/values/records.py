@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
-from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.ids import SessionKey, new_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,9 @@ class SessionRecord:
 
     Attributes:
         id: Primary key, a UUIDv7.
-        session_id: The id that the caller chose, unique in its namespace.
+        session_id: The id that the caller chose, unique in its namespace and scope.
         namespace: The namespace of the id; ``""`` by default.
+        scope: The scope of the id in its namespace; ``""`` by default.
         session_type: ``"AGENT"``.
         owner_id: Primary key of the user who owns it; None if it has no owner.
         external_id: The id that a client chose, unique among the sessions of an owner.
@@ -59,6 +60,7 @@ class SessionRecord:
     id: UUID
     session_id: str
     namespace: str
+    scope: str
     session_type: str
     owner_id: Any
     external_id: str | None
@@ -72,6 +74,11 @@ class SessionRecord:
     last_activity_at: datetime
     archived_at: datetime | None
     expires_at: datetime | None
+
+    @property
+    def key(self) -> SessionKey:
+        """What identifies it for programs: namespace, scope and session id."""
+        return SessionKey(self.namespace, self.scope, self.session_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +207,7 @@ class MessageRecord(NamedTuple):
         revision: Number of changes of the row.
         created_at: When the message was created.
         updated_at: When the row was last modified.
-        usage: What a write added to the session's counters; empty if the message was read.
+        usage: What it counts in the session's counters.
     """
 
     id: UUID
@@ -218,6 +225,35 @@ class MessageRecord(NamedTuple):
     def content(self) -> Any:
         """The payload to use: the redacted version, if there is one."""
         return self.message if self.redact_message is None else self.redact_message
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Messages to append to a conversation: all of them or none.
+
+    Attributes:
+        agent: The agent; its ``branch`` selects the branch.
+        messages: The payloads (exact JSON, bytes allowed), or ``NewMessage`` with them, in order.
+        run_id: Id of the invocation that wrote them; by default that of the
+            :func:`~django_agent_sessions.values.run_context.run_context`, if any.
+        expected: Write only if this is the next position, which the first message gets.
+        epoch: Write only if the session's redaction epoch still has this value.
+        count: Whether to update the session's counters and last activity.
+        again: Whether an earlier attempt with an unknown outcome may have written any of the
+            messages already; they must then be the same ``NewMessage``.
+    """
+
+    agent: AgentRecord
+    messages: Sequence[Any]
+    run_id: UUID | None = None
+    expected: int | None = None
+    epoch: int | None = None
+    count: bool = True
+    again: bool = False
+
+
+Written: TypeAlias = list[MessageRecord]
+"""The messages of an append, with their positions."""
 
 
 class PositionedPayload(NamedTuple):

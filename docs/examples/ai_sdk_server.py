@@ -50,7 +50,11 @@ class ResearchChat(ChatView):
             tools=[agents.function_tool(weather._tool_func)],
         )
         session = DjangoSession(
-            chat.session_id, owner=chat.user, namespace=chat.namespace, create=False
+            chat.session_id,
+            owner=chat.user,
+            namespace=chat.namespace,
+            scope=chat.scope,
+            create=False,
         )
         return agents.Runner.run_streamed(
             agent, chat.openai_input, session=session, run_config=UNTRACED

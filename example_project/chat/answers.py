@@ -41,10 +41,14 @@ class Answers(ChatView):
         """Makes the answer."""
         if await self._kind(chat) == openai_agents.KIND:
             return openai_agents.stream(
-                chat.session_id, chat.openai_input, owner=chat.user, namespace=chat.namespace
+                chat.session_id,
+                chat.openai_input,
+                owner=chat.user,
+                namespace=chat.namespace,
+                scope=chat.scope,
             )
         agent = await strands_agents.aconcierge(
-            chat.session_id, owner=chat.user, namespace=chat.namespace
+            chat.session_id, owner=chat.user, namespace=chat.namespace, scope=chat.scope
         )
         return agent.stream_async(chat.strands_input, cancel_signal=chat.stopping)
 
@@ -54,4 +58,6 @@ class Answers(ChatView):
 
 
 def _read(chat: Chat) -> SessionRecord:
-    return SessionStore(owner=chat.user, namespace=chat.namespace).get(chat.session_id)
+    return SessionStore(owner=chat.user, namespace=chat.namespace, scope=chat.scope).get(
+        chat.session_id
+    )

@@ -81,7 +81,9 @@ def ask(session_id: str, text: str, *, owner: Any, title: str = "") -> str:
     return async_to_sync(aask)(session_id, text, owner=owner, title=title)
 
 
-def stream(session_id: str, said: Any, *, owner: Any, namespace: str = "") -> RunResultStreaming:
+def stream(
+    session_id: str, said: Any, *, owner: Any, namespace: str = "", scope: str = ""
+) -> RunResultStreaming:
     """Says something to the agent, and gives its answer while it comes.
 
     Args:
@@ -89,10 +91,11 @@ def stream(session_id: str, said: Any, *, owner: Any, namespace: str = "") -> Ru
         said: What the user says, as text or as items of the SDK.
         owner: Whose session it is.
         namespace: The session's namespace.
+        scope: The scope of its id in the namespace.
 
     Returns:
         The run, whose events are read by ``stream_events()``.
     """
     # The session is there; one that was deleted meanwhile is not made anew.
-    session = DjangoSession(session_id, owner=owner, namespace=namespace, create=False)
+    session = DjangoSession(session_id, owner=owner, namespace=namespace, scope=scope, create=False)
     return Runner.run_streamed(concierge(), said, session=session, run_config=_RUN_CONFIG)

@@ -82,13 +82,14 @@ def concierge(session_id: str, *, owner: Any, title: str = "") -> Agent:
     )
 
 
-async def aconcierge(session_id: str, *, owner: Any, namespace: str = "") -> Agent:
+async def aconcierge(session_id: str, *, owner: Any, namespace: str = "", scope: str = "") -> Agent:
     """Does what :func:`concierge` does in async code, whose event loop does not wait for it.
 
     Args:
         session_id: The session.
         owner: Whose it is.
         namespace: The session's namespace.
+        scope: The scope of its id in the namespace.
 
     Returns:
         The agent.
@@ -98,7 +99,7 @@ async def aconcierge(session_id: str, *, owner: Any, namespace: str = "") -> Age
     """
     return _concierge(
         await DjangoSessionManager.load(
-            session_id, owner=owner, namespace=namespace, metadata={"agent": KIND}
+            session_id, owner=owner, namespace=namespace, scope=scope, metadata={"agent": KIND}
         )
     )
 

@@ -288,7 +288,7 @@ def test_a_row_shows_what_there_is_to_know(reader, store, ada):
         assert shown in text
     # The signs stand beside the title, in the link that it is: they need no column.
     [cell] = re.findall(r'<th class="field-conversation">(.*?)</th>', page, re.DOTALL)
-    for label in ("Under legal hold", "Redacted", "Archived", "Expired"):
+    for label in ("Under legal hold", "Redacted ×2", "Archived", "Expired"):
         assert f'role="img" aria-label="{label}"' in cell
     assert "column-flags" not in page
 

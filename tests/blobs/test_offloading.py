@@ -60,9 +60,9 @@ def test_they_move_and_the_messages_are_what_they_were(conversation, store, stor
 
 def test_originals_that_are_kept_move_too(conversation, store, stored, settings, session):
     settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "REDACTION_KEEP_ORIGINAL": True}
-    settings.AGENT_SESSIONS["BLOB_MIN_BYTES"] = 10**9
+    settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "BLOB_MIN_BYTES": 10**9}
     redact(session.id, Find("word"), reason="test")
-    settings.AGENT_SESSIONS["BLOB_MIN_BYTES"] = 1000
+    settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "BLOB_MIN_BYTES": 1000}
     said = store.payloads(conversation)
     offload()
     assert len(stored()) == 2

@@ -17,7 +17,6 @@ from django_agent_sessions.blobs import extract_binaries
 from django_agent_sessions.content import dialects
 from django_agent_sessions.content.blob_refs import BlobRef, references, resolve
 from django_agent_sessions.content.dialects import ASSISTANT_UI, OPENAI, STRANDS, Part, PartKind
-from django_agent_sessions.content.dialects.paths import binary_at, blocks
 from django_agent_sessions.content.exact_json import dumps, loads, without_hashes
 from django_agent_sessions.interchange.markdown import _json_block
 from django_agent_sessions.rest.chat.ai_sdk.ui_parts import content_part
@@ -125,12 +124,16 @@ def filled(parts: tuple[Part, ...], files: dict[str, bytes]) -> tuple[Part, ...]
 
 def compare(dialect: str, payload: Any) -> None:
     stored, files = small(payload)
-    assert filled(dialects.parts(dialect, stored), files) == dialects.parts(dialect, payload)
-    before, after = blocks(dialect, payload), blocks(dialect, stored)
+    assert filled(dialects.get(dialect).parts(stored), files) == dialects.get(dialect).parts(
+        payload
+    )
+    before, after = dialects.get(dialect).blocks(payload), dialects.get(dialect).blocks(stored)
     assert [block.path for block in after] == [block.path for block in before]
     for block in before:
         for place in (block, *block.inner):
-            plain, found = (binary_at(dialect, one, place.path) for one in (payload, stored))
+            plain, found = (
+                dialects.get(dialect).binary_at(one, place.path) for one in (payload, stored)
+            )
             if found is not None and isinstance(found[0], BlobRef):
                 found = (files[found[0].sha256], found[1])
             assert found == plain
@@ -176,10 +179,10 @@ URL = "data:image/png;base64," + base64.b64encode(PNG + bytes(100)).decode()
 )  # fmt: skip
 def test_a_text_that_is_nothing_but_a_picture_is_one_when_it_is_elsewhere(dialect, payload, path):
     stored, files = small(payload)
-    (part,) = dialects.parts(dialect, stored)
+    (part,) = dialects.get(dialect).parts(stored)
     (part,) = part.parts or (part,)
     assert (part.kind, part.media_type, part.size) == (PartKind.IMAGE, "image/png", 108)
-    found = binary_at(dialect, stored, path)
+    found = dialects.get(dialect).binary_at(stored, path)
     assert found is not None
     assert isinstance(found[0], BlobRef)
     assert files[found[0].sha256] == PNG + bytes(100)
@@ -206,6 +209,6 @@ def test_the_hash_of_a_binary_is_shown_nowhere_and_nothing_else_changes(value):
 
 def test_a_reference_has_an_address_in_the_parts_of_the_ai_sdk():
     stored, _ = small({"role": "user", "content": [{"image": {"source": {"bytes": PNG}}}]})
-    (block,) = blocks(STRANDS, stored)
+    (block,) = dialects.get(STRANDS).blocks(stored)
     told = content_part(block.parts[0], block.path, lambda path: f"/media/{path[1]}")
     assert told == {"type": "file", "mediaType": "application/octet-stream", "url": "/media/0"}

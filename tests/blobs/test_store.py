@@ -23,7 +23,7 @@ from django_agent_sessions.exceptions import BlobError, BlobNotFoundError, Paylo
 from django_agent_sessions.governance.legal_hold import hold, release
 from django_agent_sessions.governance.redaction import Find, WholeMessage, redact
 from django_agent_sessions.models import Blob, BlobReference, SessionMessage
-from django_agent_sessions.rest.serializers.redaction import RedactionSerializer
+from django_agent_sessions.rest.redaction import RedactionSerializer
 from django_agent_sessions.values.records import NewMessage
 
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -81,7 +81,7 @@ def write(agent: SessionAgent, messages: Iterable[tuple[datetime, Any]]) -> list
 
 
 def _row(agent: SessionAgent, number: int, when: datetime, payload: Any) -> SessionMessage:
-    found = dialects.summary(agent.dialect, payload)
+    found = dialects.get(agent.dialect).summary(payload)
     return SessionMessage(
         id=key_made_at(when),
         session=agent.session,

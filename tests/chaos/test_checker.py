@@ -71,6 +71,16 @@ def test_a_doubled_message_is_found():
     assert "doubled" in kinds(SAID, found(*rows(*TOKENS, TOKENS[3])))
 
 
+def test_what_nobody_wrote_is_found():
+    assert kinds(SAID, found(*rows(*TOKENS, "w9.0.1"))) == ["invented"]
+
+
+def test_a_message_in_another_session_is_found():
+    there = found(*rows(*TOKENS[:3]), *rows(TOKENS[3], session="other"))
+
+    assert kinds(SAID, there) == ["misplaced"]
+
+
 def test_a_copy_on_another_branch_is_no_double_and_two_on_one_branch_are():
     branch = rows(*TOKENS[:2], branch=1, copied=True)
 

@@ -14,7 +14,7 @@ from django.core.management import CommandError, call_command
 from django_agent_sessions.interchange import export_sessions
 from django_agent_sessions.interchange.source_registry import SOURCES
 from django_agent_sessions.management.commands.agent_sessions_import import Command
-from django_agent_sessions.management.interruption import INTERRUPTED_STATUS
+from django_agent_sessions.management.terminal import INTERRUPTED_STATUS
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.values.owners import NOBODY
 from tests.adapters.strands.layouts import Directory, agent

@@ -125,8 +125,8 @@ def test_no_column_is_forgotten():
     as_one_value = {"message", "redact_message"}
     # An import makes no forks: nobody there has what these were copied from.
     of_forks = {"forked_from"}
-    # By which a writer finds out whether its commit came through.
-    of_writers = {"last_write"}
+    # By which writers and streams of this database find out what was committed.
+    of_writers = {"last_write", "change", "redaction_change", "header_change"}
     for model, written in (
         (Session, SESSION_COLUMNS),
         (SessionAgent, AGENT_COLUMNS + AGENT_PAYLOADS),

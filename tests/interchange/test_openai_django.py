@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.interchange.openai_django import OpenAIDjangoSessionsSource
+from django_agent_sessions.interchange.openai_sources import OpenAIDjangoSessionsSource
 from django_agent_sessions.interchange.sources import Skipped
 
 from .openai_items import agent_of, items_of, messages_of, said, session_of, sessions_of, skipped_of

@@ -20,7 +20,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from django_agent_sessions.exceptions import ConfigurationError, MissingDependencyError
-from django_agent_sessions.interchange.openai_sqlalchemy import OpenAISQLAlchemySource
+from django_agent_sessions.interchange.openai_sources import OpenAISQLAlchemySource
 from django_agent_sessions.interchange.sources import Skipped
 from tests.strategies import exactly
 

@@ -21,7 +21,7 @@ from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.interchange import import_sessions
 from django_agent_sessions.interchange.openai_advanced import OpenAIAdvancedSQLiteSource
-from django_agent_sessions.interchange.openai_sqlite import OpenAISQLiteSource
+from django_agent_sessions.interchange.openai_sources import OpenAISQLiteSource
 from django_agent_sessions.interchange.sources import Skipped, SourceMessage
 from django_agent_sessions.models import Session, SessionMessage
 from tests.strategies import exactly

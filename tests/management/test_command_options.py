@@ -17,7 +17,7 @@ from django.core.management import CommandError, call_command, load_command_clas
 from django.db import connection, transaction
 
 from django_agent_sessions import audit
-from django_agent_sessions.management.interruption import INTERRUPTED_STATUS, StoppableCommand
+from django_agent_sessions.management.terminal import INTERRUPTED_STATUS, StoppableCommand
 from django_agent_sessions.models import AuditEvent, SessionMessage
 from tests.processes import ROOT, start, unmeasured
 

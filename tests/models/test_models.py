@@ -10,6 +10,7 @@ from django.db.models import ProtectedError
 from django.utils import timezone
 
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
+from django_agent_sessions.values.ids import SessionKey
 
 pytestmark = pytest.mark.django_db
 
@@ -38,7 +39,7 @@ def test_ids_compare_exactly_everywhere(one, other):
             SessionAgent.objects.create(session=session, agent_id=agent_id, dialect="openai")
             SessionMultiAgent.objects.create(session=session, multi_agent_id=agent_id)
 
-        assert Session.objects.named(first, first).count() == 1
+        assert Session.objects.filter_key(SessionKey(first, "", first)).count() == 1
         assert SessionAgent.objects.get(agent_id=second).agent_id == second
         assert SessionMultiAgent.objects.get(multi_agent_id=second).multi_agent_id == second
         Session.objects.all().delete()

@@ -15,11 +15,8 @@ from . import running
 
 @pytest.fixture(scope="module")
 def chats(tmp_path_factory, django_db_setup) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("chats"))
-    try:
+    with Server(tmp_path_factory.mktemp("chats")) as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -26,7 +26,7 @@ OPEN_TO_ALL = {"schema/"}
 """What is the same for everybody, because there is nothing of anybody in it."""
 
 
-STREAMS = {"sessions/<str:session>/events/"}
+STREAMS = {"sessions/<agent_sessions_uuid:session>/events/"}
 """What does not end by itself; who is let in is tried below, and what is sent beside the stream."""
 
 
@@ -72,10 +72,13 @@ def needs(*allowed: SessionPermission) -> frozenset[SessionPermission]:
     return frozenset(allowed)
 
 
-SESSION, MESSAGE = "sessions/<str:session>/", "messages/<str:message>/"
-AGENT = "agents/<str:agent_key>/"
+SESSION, MESSAGE = (
+    "sessions/<agent_sessions_uuid:session>/",
+    "messages/<agent_sessions_uuid:message>/",
+)
+AGENT = "agents/<agent_sessions_uuid:agent_key>/"
 BRANCHES, SNAPSHOTS = f"{AGENT}branches/", f"{AGENT}snapshots/"
-BRANCH = f"{BRANCHES}<str:number>/"
+BRANCH = f"{BRANCHES}<agent_sessions_branch:number>/"
 READING = ("read",)
 ASKS = [
     Ask("schema/", "get", of_everybody=True, scoped=False),
@@ -199,7 +202,7 @@ ASKS = [
     Ask(SNAPSHOTS, "get", recorded=READING),
     Ask(SNAPSHOTS, "post", 201, needs=needs(CHANGE), recorded=READING, writes=True),
     Ask(
-        f"{SNAPSHOTS}<str:snapshot>/restore/",
+        f"{SNAPSHOTS}<agent_sessions_uuid:snapshot>/restore/",
         "post",
         needs=needs(CHANGE),
         recorded=("restored",),

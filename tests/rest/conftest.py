@@ -14,6 +14,7 @@ from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.store import SessionStore
 
 from .openapi import FILE
+from .planted import Planted, plant
 
 
 @cache
@@ -97,3 +98,10 @@ def listed(api: Any, talk: Talk, **query: Any) -> dict[str, Any]:
 @pytest.fixture
 def trip(ada) -> Talk:
     return Talk(ada, "Where to?", "To Lisbon.", "My card is 4111 1111 1111 1111.", "Thanks.")
+
+
+@pytest.fixture
+def planted(ada, settings) -> Planted:
+    """Ada's session with a secret in each place; originals of redacted messages are kept."""
+    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
+    return plant(ada)

@@ -12,10 +12,8 @@ from django_agent_sessions.models import Session, SessionAgent, SessionMessage, 
 from django_agent_sessions.store import SessionStore
 from tests.admin.transcripts import call, result, said
 
-PIXEL = bytes.fromhex(
-    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
-    "0000000d49444154789c6360000000000500010d0a2db40000000049454e44ae426082"
-)
+from .planted import PIXEL
+
 CARD = "4111 1111 1111 1111"
 
 

@@ -7,19 +7,19 @@ own, of the kind that ``TEST_DATABASE`` says.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from .server import Server
+
 BASE = "/api/"
 
 DOOMED = "doomed"
@@ -43,25 +43,7 @@ class Outcome:
     statuses: Counter[int] = field(default_factory=Counter)
 
 
-@contextlib.contextmanager
-def serving(errors: Path) -> Iterator[str]:
-    """Serves the API on the database of this process; ends the server afterwards."""
-    with errors.open("w") as stderr:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "tests.rest.fuzzed_server"],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            text=True,
-        )
-        try:
-            assert server.stdout is not None
-            port = server.stdout.readline().strip()
-            assert port, errors.read_text()
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            server.terminate()
-            server.communicate(timeout=30)
+SETTINGS = "tests.rest.fuzzed_settings"
 
 
 def ask(
@@ -163,9 +145,9 @@ def main() -> None:
 
         keys = seeded(given.sessions)
         directory = Path(tempfile.mkdtemp(prefix="schemathesis-"))
-        with serving(directory / "errors.log") as url:
+        with Server(SETTINGS, directory / "errors.log") as server:
             outcome = ask(
-                url,
+                server.url,
                 keys,
                 directory,
                 user=given.user,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.settings import *  # noqa: F403 - it is these settings, and a login
 
+ROOT_URLCONF = "tests.rest.fuzzed_urls"
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["tests.rest.fuzzed_tokens.TokenAuthentication"]
 }

@@ -18,7 +18,7 @@ def document() -> dict[str, Any]:
     from drf_spectacular.generators import SchemaGenerator
     from drf_spectacular.settings import patched_settings
 
-    from django_agent_sessions.rest.openapi_settings import DOCUMENT
+    from django_agent_sessions.rest.schema import DOCUMENT
 
     with patched_settings(DOCUMENT):
         generator: Any = SchemaGenerator(urlconf="tests.urls")

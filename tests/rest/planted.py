@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -59,13 +60,16 @@ class Planted:
 
     def url(self, route: str, message: int = 0) -> str:
         """Fills a route in; the original is that of message 3."""
-        filled = route.replace("<str:session>", str(self.session.pk))
-        filled = filled.replace("<agent_sessions_text:agent>", self.agent.agent_id)
-        filled = filled.replace("<str:agent_key>", str(self.agent.pk))
-        filled = filled.replace("<str:number>", str(self.branch))
-        filled = filled.replace("<str:snapshot>", str(self.snapshot.pk))
-        filled = filled.replace("<agent_sessions_text:multi_agent>", self.graph.multi_agent_id)
-        return f"/api/{filled.replace('<str:message>', str(self.messages[message].pk))}"
+        keys = {
+            "session": self.session.pk,
+            "agent": self.agent.agent_id,
+            "agent_key": self.agent.pk,
+            "number": self.branch,
+            "snapshot": self.snapshot.pk,
+            "multi_agent": self.graph.multi_agent_id,
+            "message": self.messages[message].pk,
+        }
+        return "/api/" + re.sub(r"<\w+:(\w+)>", lambda found: str(keys[found[1]]), route)
 
 
 def plant(owner: Any, name: str = "planted") -> Planted:

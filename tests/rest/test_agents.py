@@ -19,16 +19,11 @@ from django_agent_sessions.values.records import AgentState
 from tests.admin.people import grant
 
 from .conftest import Talk, client_of
-from .planted import INTERNAL, STATES, Planted, plant
+from .planted import INTERNAL, STATES, Planted
 
 pytestmark = pytest.mark.django_db
 
 FIGURES = {"id", "agent_id", "dialect", "created_at", "updated_at"}
-
-
-@pytest.fixture
-def planted(ada) -> Planted:
-    return plant(ada)
 
 
 def url(planted: Planted, rest: str) -> str:

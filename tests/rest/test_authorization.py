@@ -33,7 +33,7 @@ from .asks import (
     needs,
 )
 from .conftest import client_of
-from .planted import METHODS, SECRETS, Planted, ask, body_of, plant, recorded, routes, rows, seen_in
+from .planted import METHODS, SECRETS, Planted, ask, body_of, recorded, routes, rows, seen_in
 
 pytestmark = pytest.mark.django_db
 
@@ -46,16 +46,6 @@ def permission_sets() -> Iterator[frozenset[SessionPermission]]:
         yield frozenset({one}) if one in ENOUGH else ENOUGH | {one}
         yield EVERY - {one}
     yield EVERY
-
-
-@pytest.fixture(autouse=True)
-def originals_are_kept(settings):
-    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
-
-
-@pytest.fixture
-def planted(ada) -> Planted:
-    return plant(ada)
 
 
 def grant(user: Any, allowed: frozenset[SessionPermission]) -> APIClient:

@@ -51,7 +51,7 @@ def test_json_lines_are_what_was_stored(trip, api):
 
 def test_json_lines_hold_states_for_whoever_may_see_them_only(ada):
     planted = plant(ada)
-    url = planted.url("sessions/<str:session>/")
+    url = planted.url("sessions/<agent_sessions_uuid:session>/")
     plain = body_of(exported(client_of(ada), url, "jsonl"))
     assert all(secret in plain for secret in SAID)
     assert not any(state in plain for state in (*STATES, INTERNAL))
@@ -67,7 +67,7 @@ def test_no_export_holds_an_original(ada, form):
     planted = plant(ada)
     for one in ("view_original", "view_sessionagent", "export"):
         grant(ada, one)
-    answer = exported(client_of(ada), planted.url("sessions/<str:session>/"), form)
+    answer = exported(client_of(ada), planted.url("sessions/<agent_sessions_uuid:session>/"), form)
     assert KEPT not in body_of(answer)
 
 

@@ -56,13 +56,10 @@ def test_every_route_is_described_and_nothing_else(made):
         for pattern in get_resolver("tests.urls").url_patterns
         if isinstance(pattern, URLResolver) and pattern.app_name == "agent_sessions_api"
     )
-    routes = {f"/api/{pattern.pattern}" for pattern in api.url_patterns}
-    converters = {"agent": "agent_sessions_text", "multi_agent": "agent_sessions_text"}
-    described = {
-        re.sub(r"\{(\w+)\}", lambda part: f"<{converters.get(part[1], 'str')}:{part[1]}>", path)
-        for path in made["paths"]
+    routes = {
+        re.sub(r"<\w+:(\w+)>", r"{\1}", f"/api/{pattern.pattern}") for pattern in api.url_patterns
     }
-    assert described == routes - {"/api/schema/"}
+    assert set(made["paths"]) == routes - {"/api/schema/"}
 
 
 def test_every_operation_has_a_name_a_summary_a_group_and_all_is_explained(made):

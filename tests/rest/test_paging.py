@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIRequestFactory, force_authenticate
 
-from django_agent_sessions.events import event_pages
+from django_agent_sessions.events import reading
 from django_agent_sessions.events.event_types import MessageEvent
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.queries import message_pages
@@ -158,7 +158,7 @@ def test_every_parameter_of_the_document_is_known(seven, api):
 
 def test_a_message_that_goes_while_a_stream_is_read_is_not_told(seven, monkeypatch):
     session = Session.objects.get()
-    cursor = event_pages.first_cursor(session)
+    cursor = reading.first_cursor(session)
     assert cursor is not None
     fill = message_pages.read_payloads
 
@@ -168,12 +168,12 @@ def test_a_message_that_goes_while_a_stream_is_read_is_not_told(seven, monkeypat
         fill(*given, **more)
 
     monkeypatch.setattr(message_pages, "read_payloads", popped)
-    page = event_pages.read_page(session, cursor)
+    page = reading.read_events(session, cursor)
     assert page is not None
     told = [event.row for event in page.events if isinstance(event, MessageEvent)]
     assert [row.message_id for row in told] == list(range(6))
     assert all(row.payload is not None for row in told)
-    following = event_pages.read_page(session, page.cursor)
+    following = reading.read_events(session, page.cursor)
     assert following is not None
     assert following.events == []
 

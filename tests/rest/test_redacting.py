@@ -53,7 +53,7 @@ def everything(client: Any, planted: Planted) -> str:
     """Reads all that any route answers about a session."""
     found = []
     for route in sorted(routes()):
-        for message in range(4) if "<str:message>" in route else (0,):
+        for message in range(4) if "<agent_sessions_uuid:message>" in route else (0,):
             url = planted.url(route, message)
             if route.endswith("events/"):
                 continue
@@ -329,7 +329,7 @@ def test_after_it_no_route_shows_what_was_there(ada):
     client = client_of(ada)
     before = seen_in(everything(client, planted))
     assert {"plantedtitle", "plantedmetadata", INTERNAL, *SAID, *STATES} == before
-    done(client, planted.url("sessions/<str:session>/"), find="planted")
+    done(client, planted.url("sessions/<agent_sessions_uuid:session>/"), find="planted")
     assert "planted" not in everything(client, planted).replace("planted-x", "").replace(
         f'"{planted.session.session_id}"', ""
     ).replace("# planted", "")
@@ -343,7 +343,7 @@ def test_a_kept_original_is_shown_for_a_reason_and_nowhere_else(ada):
     assert KEPT not in everything(client, planted)
     grant(ada, "view_original")
     client = client_of(ada)
-    url = planted.url("messages/<str:message>/original/", 3)
+    url = planted.url("messages/<agent_sessions_uuid:message>/original/", 3)
     for given in ({}, {"reason": ""}, {"reason": "  "}, {"reason": "x"}):
         refused = client.post(url, given, format="json")
         assert refused.status_code == 400
@@ -353,7 +353,7 @@ def test_a_kept_original_is_shown_for_a_reason_and_nowhere_else(ada):
     event = AuditEvent.objects.get(action="original_viewed")
     assert (event.reason, event.actor, event.target) == ("a court", "ada", planted.messages[3].pk)
     for other in range(3):
-        url = planted.url("messages/<str:message>/original/", other)
+        url = planted.url("messages/<agent_sessions_uuid:message>/original/", other)
         assert client.post(url, {"reason": "a court"}, format="json").status_code == 404
 
 
@@ -367,7 +367,10 @@ def test_no_preview_shows_an_original_that_is_not_kept_any_more(ada, granted, sc
         grant(ada, one)
     client = client_of(ada)
     url = planted.url(
-        "sessions/<str:session>/" if scope == "session" else "messages/<str:message>/", 3
+        "sessions/<agent_sessions_uuid:session>/"
+        if scope == "session"
+        else "messages/<agent_sessions_uuid:message>/",
+        3,
     )
     found = post(client, url, find="plantedorig", dry_run=True)
     assert KEPT not in found.content.decode()
@@ -382,7 +385,7 @@ def test_no_preview_shows_an_original_that_is_not_kept_any_more(ada, granted, sc
 @pytest.mark.parametrize("secret", [*STATES, INTERNAL])
 def test_a_preview_answers_no_guess_about_a_state_that_may_not_be_seen(ada, secret):
     planted = plant(ada)
-    url = planted.url("sessions/<str:session>/")
+    url = planted.url("sessions/<agent_sessions_uuid:session>/")
     client = client_of(ada)
     right = post(client, url, find=secret[:-2], dry_run=True).json()
     wrong = post(client, url, find="nowhere at all", dry_run=True).json()
@@ -400,7 +403,10 @@ def test_whoever_may_see_states_previews_them(ada):
     planted = plant(ada)
     grant(ada, "view_sessionagent")
     found = post(
-        client_of(ada), planted.url("sessions/<str:session>/"), find="plantedstate", dry_run=True
+        client_of(ada),
+        planted.url("sessions/<agent_sessions_uuid:session>/"),
+        find="plantedstate",
+        dry_run=True,
     )
     assert [hit["place"]["kind"] for hit in found.json()["hits"]] == ["agent", "snapshot"]
     assert found.json()["states"] == 2

@@ -11,7 +11,8 @@ from __future__ import annotations
 import pytest
 
 from .fuzzed_data import seeded
-from .fuzzed_run import ask, serving
+from .fuzzed_run import SETTINGS, ask
+from .server import Server
 
 pytestmark = pytest.mark.process
 
@@ -20,10 +21,10 @@ pytestmark = pytest.mark.process
 def test_every_answer_to_any_request_is_as_the_document_says(transactional_db, tmp_path):
     keys = seeded(6)
     errors = tmp_path / "errors.log"
-    with serving(errors) as url:
+    with Server(SETTINGS, errors) as server:
         # Its phase of boundary values takes a minute by itself: the long run has it.
         phases = ("--phases", "examples,fuzzing,stateful")
-        outcome = ask(url, keys, tmp_path, examples=4, options=phases)
+        outcome = ask(server.url, keys, tmp_path, examples=4, options=phases)
     assert outcome.code == 0, outcome.output
     assert errors.read_text() == ""
     assert outcome.requests > 100

@@ -26,7 +26,6 @@ from .planted import (
     Planted,
     ask,
     body_of,
-    plant,
     recorded,
     routes,
     rows,
@@ -36,25 +35,15 @@ from .planted import (
 pytestmark = pytest.mark.django_db
 
 BODIES: dict[str, Any] = {
-    "sessions/<str:session>/": {"title": "Mine"},
-    "sessions/<str:session>/redact/": {"find": "planted", "reason": "a ticket"},
-    "sessions/<str:session>/fork/": {"title": "Mine"},
-    "agents/<str:agent_key>/rewind/": {"to": 0},
-    "agents/<str:agent_key>/branches/": {"name": "mine"},
-    "messages/<str:message>/redact/": {"reason": "a ticket"},
-    "messages/<str:message>/original/": {"reason": "a court asks"},
+    "sessions/<agent_sessions_uuid:session>/": {"title": "Mine"},
+    "sessions/<agent_sessions_uuid:session>/redact/": {"find": "planted", "reason": "a ticket"},
+    "sessions/<agent_sessions_uuid:session>/fork/": {"title": "Mine"},
+    "agents/<agent_sessions_uuid:agent_key>/rewind/": {"to": 0},
+    "agents/<agent_sessions_uuid:agent_key>/branches/": {"name": "mine"},
+    "messages/<agent_sessions_uuid:message>/redact/": {"reason": "a ticket"},
+    "messages/<agent_sessions_uuid:message>/original/": {"reason": "a court asks"},
 }
 OF_SOMETHING = sorted(route for route in routes() if "<" in route)
-
-
-@pytest.fixture(autouse=True)
-def originals_are_kept(settings):
-    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
-
-
-@pytest.fixture
-def planted(ada) -> Planted:
-    return plant(ada)
 
 
 def beside(key: UUID) -> str:
@@ -192,7 +181,7 @@ def test_another_sessions_agent_is_not_under_ones_own(planted, stranger, bob):
 
 def test_a_cursor_of_another_user_or_conversation_is_refused(planted, api, stranger, bob):
     own = Talk(bob, "One", "Two", session_id="own")
-    url = planted.url("sessions/<str:session>/messages/")
+    url = planted.url("sessions/<agent_sessions_uuid:session>/messages/")
     cursor = api.get(url, {"limit": 1}).json()["next"].partition("cursor=")[2]
     theirs = stranger.get(f"{url}?cursor={cursor}")
     assert theirs.status_code == 404
@@ -205,7 +194,7 @@ def test_a_cursor_of_another_user_or_conversation_is_refused(planted, api, stran
 
 
 def test_media_of_a_strangers_message_are_as_missing_ones(planted, api, stranger):
-    url = planted.url("messages/<str:message>/media/")
+    url = planted.url("messages/<agent_sessions_uuid:message>/media/")
     assert body_of(api.get(url, {"path": IMAGE})).encode("latin-1", "replace")[1:4] == PIXEL[1:4]
     for path in (IMAGE, '["content", 0]', "[]"):
         theirs = answered(stranger, "get", url, {"path": path})
@@ -296,6 +285,6 @@ def test_a_message_that_was_popped_is_as_one_that_never_was(ada, api, trip):
 
 def test_who_may_reach_everybody_is_refused_what_does_not_exist_alike(planted, bob):
     client = client_of(bob)
-    url = planted.url("sessions/<str:session>/")
+    url = planted.url("sessions/<agent_sessions_uuid:session>/")
     theirs = answered(client, "get", url, {"scope": "all"})
     assert theirs == answered(client, "get", missing(planted, url), {"scope": "all"})

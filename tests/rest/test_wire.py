@@ -14,8 +14,9 @@ import pytest
 from django_agent_sessions.models import Session
 
 from .conftest import Talk
-from .fuzzed_data import PIXEL
-from .fuzzed_run import serving
+from .fuzzed_run import SETTINGS
+from .planted import PIXEL
+from .server import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LIMIT = 2_621_440
@@ -25,8 +26,8 @@ LIMIT = 2_621_440
 @pytest.fixture(scope="module")
 def server(django_db_setup, tmp_path_factory, other_process) -> Iterator[str]:
     errors = tmp_path_factory.mktemp("server") / "errors.log"
-    with serving(errors) as url:
-        yield url
+    with Server(SETTINGS, errors) as site:
+        yield site.url
     # Not one traceback in all these tests.
     assert errors.read_text() == ""
 

@@ -37,11 +37,7 @@ _ROWS = "FROM {table} template, generate_series(1, {count}) n WHERE template.{ke
 
 
 def crowd_around(session: Session) -> None:
-    """Copies a row of each table that belongs to a session, for thousands of other sessions.
-
-    Args:
-        session: It has an agent with a message, a branch and a snapshot, and an orchestrator.
-    """
+    """Copies a row of each table that belongs to a session, for thousands of other sessions."""
     with connection.cursor() as cursor:
         # The copies refer to each other rightly; that need not be checked row by row.
         cursor.execute("SET LOCAL session_replication_role = replica")
@@ -104,11 +100,7 @@ BIG: dict[str, Any] = {
 
 @contextmanager
 def no_table_read_whole() -> Iterator[dict[str, str]]:
-    """Has PostgreSQL explain each statement, and asserts in the end that none reads a big table.
-
-    Yields:
-        The statements, each with what is wrong with its plan.
-    """
+    """Has PostgreSQL explain each statement, and asserts in the end that none reads a big table."""
     explained: dict[str, str] = {}
     busy = False
 

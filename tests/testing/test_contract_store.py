@@ -51,6 +51,8 @@ class StoreDriver:
 class TestStore(
     testing.ConversationContract[StoreDriver],
     testing.AnyContextContract[StoreDriver],
+    testing.CancellationContract[StoreDriver],
+    testing.ProcessContract[StoreDriver],
     testing.BatchContract[StoreDriver],
     testing.PopContract[StoreDriver],
     testing.ClearContract[StoreDriver],

@@ -17,17 +17,17 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from benchmarks.chaos import marks
+from benchmarks.chaos.checking import Found, Row, check
+from benchmarks.chaos.history import Operation, read_journals
 from benchmarks.servers import end_on_sigterm, scratch
 
-from . import journal
-from .checking import Stored, differences, problems
-from .cluster import NODES, GaleraCluster, GaleraNode
-from .proxy import Proxy
+from .cluster import NODES, Balancer, GaleraCluster, GaleraNode
 
 NAME = "sessions"
 _END = 60
@@ -38,16 +38,19 @@ _NOTICED = 2.0
 # was stopped for longer than anybody tries.
 _NEVER_SURFACES = ("1213", "1020", "1062", "SessionConflictError")
 
+Stored = tuple[str, str, int, str, str]
+"""A message as a node has it: its session, agent, position, key and payload."""
+
 
 class Writers:
     """One writer of each kind on each node, and one of each that comes by the proxy."""
 
-    def __init__(self, cluster: GaleraCluster, proxy: Proxy, directory: Path, pause: float) -> None:
+    def __init__(self, cluster: GaleraCluster, proxy: int, directory: Path, pause: float) -> None:
         self.directory = directory
         self._pause = pause
         self.processes: dict[str, subprocess.Popen[str]] = {}
         places = [(f"node{node.number}", database(node)) for node in cluster.nodes]
-        places.append(("proxy", {**database(cluster.nodes[0]), "PORT": str(proxy.port)}))
+        places.append(("proxy", {**database(cluster.nodes[0]), "PORT": str(proxy)}))
         for place, entry in places:
             for kind in ("store", "strands", "openai"):
                 self._start(kind, f"{kind}-{place}", entry)
@@ -57,8 +60,12 @@ class Writers:
             if process.stdout.readline() != "ready\n":
                 raise RuntimeError(f"{name} did not start: see {directory / name}.err")
 
+    def name(self, operation: Operation) -> str:
+        """Return the name of who did something."""
+        return list(self.processes)[operation.writer]
+
     def _start(self, kind: str, name: str, entry: dict[str, Any]) -> None:
-        arguments = [kind, name, str(self.directory / f"{name}.jsonl"), str(self._pause)]
+        arguments = [kind, str(len(self.processes)), str(self.directory), str(self._pause)]
         with (self.directory / f"{name}.err").open("w") as errors:
             self.processes[name] = subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.topologies.galera.writer", *arguments],
@@ -70,11 +77,7 @@ class Writers:
             )
 
     def end(self) -> list[str]:
-        """Lets all of them end.
-
-        Returns:
-            Who did not end well.
-        """
+        """Lets all of them end."""
         for process in self.processes.values():
             assert process.stdin is not None
             process.stdin.close()
@@ -95,17 +98,21 @@ class Writers:
             process.kill()
             process.wait()
 
-    def told(self) -> journal.Told:
-        """Reads what they were told until now."""
-        return journal.read(sorted(self.directory.glob("*.jsonl")))
+    def told(self) -> list[Operation]:
+        """Read what they did and were told until now."""
+        return read_journals(self.directory.glob("*.jsonl"))
 
 
 def environment(entry: dict[str, Any]) -> dict[str, str]:
-    """Gives the environment of a process that works with a database."""
+    """Return the environment of a process that works with a database."""
     return {
         **os.environ,
-        "DJANGO_SETTINGS_MODULE": "benchmarks.topologies.galera.settings",
-        "GALERA_DATABASE": json.dumps(entry),
+        "DJANGO_SETTINGS_MODULE": "benchmarks.chaos.settings",
+        "CHAOS_DATABASE": json.dumps(entry),
+        # No message here has a binary.
+        "CHAOS_FILES": os.devnull,
+        "CHAOS_MOOD": os.devnull,
+        "EXAMPLE_WORD_DELAY": "0",
         "PYTHONWARNINGS": "ignore",
     }
 
@@ -119,12 +126,7 @@ def database(node: GaleraNode) -> dict[str, Any]:
 
 
 def faults(cluster: GaleraCluster, part: float) -> list[tuple[str, Callable[[], object]]]:
-    """Lists what happens, one after the other, with a part of the time after each.
-
-    Args:
-        cluster: The cluster.
-        part: Seconds.
-    """
+    """Lists what happens, one after the other, with a part of the time after each."""
     first, second, third = cluster.nodes
 
     def begin_anew() -> None:
@@ -147,7 +149,7 @@ def faults(cluster: GaleraCluster, part: float) -> list[tuple[str, Callable[[], 
 
 
 def stored_on(node: GaleraNode) -> list[Stored]:
-    """Reads everything that a node has, without the code that is tested."""
+    """Read everything that a node has, without the code that is tested."""
     rows = node.run(
         "SELECT s.session_id, a.agent_id, m.message_id, HEX(m.id), m.message"
         " FROM agent_sessions_sessionmessage m"
@@ -155,12 +157,18 @@ def stored_on(node: GaleraNode) -> list[Stored]:
         " JOIN agent_sessions_sessionagent a ON a.id = m.agent_id",
         NAME,
     )
-    return [
-        Stored(session, agent, position, key, tuple(journal.labels_in(payload)), payload)
-        for session, agent, position, key, payload in (
-            (_text(s), _text(a), int(p), _text(k), _text(m)) for s, a, p, k, m in rows
-        )
-    ]
+    return [(_text(s), _text(a), int(p), _text(k), _text(m)) for s, a, p, k, m in rows]
+
+
+def differences(one: Sequence[Stored], other: Sequence[Stored]) -> list[str]:
+    """Tell what two nodes, which are to have the same, have not both."""
+    mine, theirs = set(one), set(other)
+    found = []
+    if missing := mine - theirs:
+        found.append(f"{len(missing)} messages are not on the other node, or not the same there")
+    if more := theirs - mine:
+        found.append(f"{len(more)} messages are on the other node only, or not the same here")
+    return found
 
 
 def _text(value: Any) -> str:
@@ -168,11 +176,7 @@ def _text(value: Any) -> str:
 
 
 def run(directory: Path, seconds: float, pause: float) -> list[str]:
-    """Runs it all and prints what happened.
-
-    Returns:
-        What is wrong.
-    """
+    """Runs it all and prints what happened."""
     started = time.monotonic()
     with GaleraCluster(directory / "cluster") as cluster, ExitStack() as ending:
         _say(started, f"{NODES} nodes are synced")
@@ -182,15 +186,15 @@ def run(directory: Path, seconds: float, pause: float) -> list[str]:
         journals = directory / "journals"
         journals.mkdir()
         # Each of the nodes that something happens to is the preferred one at first.
-        proxy = ending.enter_context(Proxy(cluster.nodes[::-1]))
-        writers = Writers(cluster, proxy, journals, pause)
+        balancer = ending.enter_context(Balancer(cluster.nodes[::-1]))
+        writers = Writers(cluster, balancer.port, journals, pause)
         ending.callback(writers.kill)
         _say(started, f"{len(writers.processes)} writers write")
         steps = faults(cluster, seconds)
         part = seconds / (len(steps) + 1)
         time.sleep(part)
         for what, step in steps:
-            _say(started, f"{what} (acknowledged: {len(writers.told().acknowledged)})")
+            _say(started, f"{what} (acknowledged: {_acknowledged(writers.told())})")
             step()
             if step in (cluster.nodes[2].start, cluster.nodes[1].heal, cluster.nodes[0].resume):
                 # Whoever loses two of three nodes at once has no majority left.
@@ -205,11 +209,11 @@ def run(directory: Path, seconds: float, pause: float) -> list[str]:
         )
         wrong = writers.end()
         told = writers.told()
-        _say(started, f"{len(told.acknowledged)} messages were acknowledged")
-        _say(started, f"the proxy changed the node {proxy.failovers} times")
-        wrong += _judge(cluster, told)
+        _say(started, f"{_acknowledged(told)} messages were acknowledged")
+        _say(started, f"the proxy changed the node {balancer.failovers} times")
+        wrong += _judge(cluster, writers, told)
         wrong += _go_on(cluster, started)
-    _report(told)
+        _report(writers, told)
     return wrong
 
 
@@ -219,11 +223,16 @@ def _conflicts(cluster: GaleraCluster) -> dict[str, int]:
     return {name: sum(int(node.status(name)) for node in cluster.nodes) for name in names}
 
 
-def _judge(cluster: GaleraCluster, told: journal.Told) -> list[str]:
+def _acknowledged(told: Sequence[Operation]) -> int:
+    return sum(len(operation.tokens) for operation in told if operation.acknowledged)
+
+
+def _judge(cluster: GaleraCluster, writers: Writers, told: Sequence[Operation]) -> list[str]:
     found = [stored_on(node) for node in cluster.nodes]
     wrong = []
     for node, stored in zip(cluster.nodes, found, strict=True):
-        wrong += [f"node{node.number}: {problem}" for problem in problems(told, stored)]
+        rows = [Row(s, a, 0, p, False, tuple(marks.tokens_in(m))) for s, a, p, _, m in stored]
+        wrong += [f"node{node.number}: {one.kind}: {one.what}" for one in check(told, Found(rows))]
         wrong += [
             f"node{node.number} beside node0: {problem}"
             for problem in differences(found[0], stored)
@@ -231,10 +240,15 @@ def _judge(cluster: GaleraCluster, told: journal.Told) -> list[str]:
     print(f"messages on each node: {[len(stored) for stored in found]}")
     wrong += [
         f"{writer} saw {error}, {count} times"
-        for (writer, error), count in told.errors.items()
+        for (writer, error), count in _errors(writers, told).items()
         if any(part in error for part in _NEVER_SURFACES) or writer.endswith("-proxy")
     ]
     return wrong
+
+
+def _errors(writers: Writers, told: Sequence[Operation]) -> Counter[tuple[str, str]]:
+    failed = [operation for operation in told if operation.error is not None]
+    return Counter((writers.name(operation), str(operation.error)) for operation in failed)
 
 
 def _go_on(cluster: GaleraCluster, started: float) -> list[str]:
@@ -260,17 +274,18 @@ def manage(node: GaleraNode, *arguments: str) -> None:
     )
 
 
-def _report(told: journal.Told) -> None:
-    times = sorted(told.seconds)
+def _report(writers: Writers, told: Sequence[Operation]) -> None:
+    times = sorted(one.ended - one.started for one in told if one.acknowledged)
     if times:
         at = [times[int(len(times) * share)] * 1000 for share in (0.5, 0.95, 0.99)]
         print("a call: median {:.1f} ms, 95 % {:.1f} ms, 99 % {:.1f} ms".format(*at), end="")
         print(f", longest {times[-1]:.1f} s, mean {statistics.fmean(times) * 1000:.1f} ms")
+    by_writer = _errors(writers, told)
     by_error = Counter[str]()
-    for (_, error), count in told.errors.items():
+    for (_, error), count in by_writer.items():
         by_error[error] += count
     print(f"surfaced after the retry time: {dict(by_error) or 'nothing'}")
-    for (writer, error), count in sorted(told.errors.items()):
+    for (writer, error), count in sorted(by_writer.items()):
         print(f"  {writer}: {error} × {count}")
 
 
@@ -279,11 +294,7 @@ def _say(started: float, what: str) -> None:
 
 
 def main() -> int:
-    """Runs it.
-
-    Returns:
-        0 if nothing is wrong.
-    """
+    """Runs it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.topologies.galera")
     parser.add_argument("--seconds", type=float, default=80, help="how long writers write")
     parser.add_argument("--pause", type=float, default=0.05, help="mean seconds between two turns")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
 from benchmarks.servers import MariaDBServer, ServerError, free_port
 from benchmarks.servers.mariadb import client
+from benchmarks.servers.proxy import Proxy
 
 PROVIDER = Path("/usr/lib/galera/libgalera_smm.so")
 NODES = 3
@@ -17,16 +19,11 @@ NODES = 3
 # A node that nobody hears is taken out after this; Galera's own patience is for wide networks.
 _SUSPECT = "evs.suspect_timeout=PT3S;evs.inactive_timeout=PT6S;evs.keepalive_period=PT0.5S"
 _PATIENCE = 120.0
+_PERIOD = 0.3
 
 
 class GaleraNode(MariaDBServer):
-    """One node. It answers once it is synced with its cluster.
-
-    Args:
-        directory: Where it keeps everything.
-        number: Its number in the cluster.
-        settings: Settings of the server.
-    """
+    """One node. It answers once it is synced with its cluster."""
 
     def __init__(
         self, directory: Path | str, number: int, settings: Mapping[str, str] | None = None
@@ -103,12 +100,7 @@ class GaleraNode(MariaDBServer):
 
 
 class GaleraCluster:
-    """Three nodes; as a context manager they are there for the block.
-
-    Args:
-        directory: Where they keep everything.
-        settings: Settings of each server.
-    """
+    """Three nodes; as a context manager they are there for the block."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         if not PROVIDER.exists():
@@ -131,11 +123,7 @@ class GaleraCluster:
         self.destroy()
 
     def start(self) -> None:
-        """Founds the cluster and lets the other nodes join, one after the other.
-
-        Raises:
-            ServerError: One did not come up.
-        """
+        """Founds the cluster and lets the other nodes join, one after the other."""
         first, *others = self.nodes
         first.found()
         for node in others:
@@ -143,15 +131,7 @@ class GaleraCluster:
         self.await_size(NODES)
 
     def await_size(self, size: int, patience: float = _PATIENCE) -> None:
-        """Waits until the nodes that run agree on how many there are, and are synced.
-
-        Args:
-            size: How many.
-            patience: How many seconds to wait.
-
-        Raises:
-            ServerError: They do not.
-        """
+        """Waits until the nodes that run agree on how many there are, and are synced."""
         deadline = time.monotonic() + patience
         while not all(node.answers() and self._size(node) == size for node in self._running()):
             if time.monotonic() > deadline:
@@ -182,3 +162,41 @@ class GaleraCluster:
             return int(node.status("wsrep_cluster_size") or 0)
         except client().Error:
             return 0
+
+
+class Balancer(Proxy):
+    """A proxy before the nodes: new connections go to the first one that is ready.
+
+    It does what a site's own does (HAProxy, MaxScale, ProxySQL): it asks the nodes how they are,
+    and hangs up on the clients of one that is not ready any more, so that they come again.
+    """
+
+    def __init__(self, nodes: Sequence[GaleraNode]) -> None:
+        self.failovers = 0
+        self._ready: dict[int, bool] = {}
+        self._last: int | None = None
+        self._over = threading.Event()
+        self._nodes = nodes
+        super().__init__(self._choose)
+
+    def __enter__(self) -> Self:
+        for node in self._nodes:
+            threading.Thread(target=self._watch, args=[node], daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.close()
+
+    def _watch(self, node: GaleraNode) -> None:
+        while not self._over.wait(_PERIOD):
+            ready = node.pid is not None and node.answers(patience=1)
+            if self._ready.get(node.port) and not ready:
+                self.reset(node.port)
+            self._ready[node.port] = ready
+
+    def _choose(self) -> int | None:
+        port = next((node.port for node in self._nodes if self._ready.get(node.port)), None)
+        self.failovers += self._last not in (None, port) and port is not None
+        self._last = port or self._last
+        return port

@@ -9,11 +9,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
-import random
 import select
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,123 +20,81 @@ import django
 
 django.setup()
 
-import strands
-
+from benchmarks.chaos import scripts
+from benchmarks.chaos.desk import Assignment, Desk
+from benchmarks.chaos.writers import message
 from django_agent_sessions.adapters.openai_agents import DjangoSession
-from django_agent_sessions.adapters.strands import DjangoSessionManager
 from django_agent_sessions.store import SessionStore
-from example_project.chat.offline import rules
-from example_project.chat.offline.strands_model import OfflineStrandsModel
-
-from .journal import Journal, labelled, labels_in
 
 COMMON = "common"
 """The conversation that all writers of the store append to."""
 COMMON_ITEMS = "common-items"
 """The one that all sessions of the OpenAI Agents SDK append to."""
 
-Turn = Callable[[str], tuple[str, list[str]]]
+Turn = Callable[[], None]
 
 
-def store_turn(name: str) -> Turn:
-    """Appends by the store: to the common conversation, and to one of its own."""
+def store_turn(desk: Desk) -> Turn:
+    """Append by the store: to the common conversation, and to one of its own."""
     store = SessionStore()
-    own = itertools.cycle([COMMON, COMMON, f"store-{name}"])
+    own = itertools.cycle([COMMON, COMMON, f"store-{desk.assignment.number}"])
 
-    def turn(label: str) -> tuple[str, list[str]]:
-        session = next(own)
-        agent = store.agents.open(store.open(session), dialect="strands")
-        store.append(agent, {"role": "user", "content": [{"text": labelled(label)}]})
-        return session, [label]
-
-    return turn
-
-
-def strands_turn(name: str) -> Turn:
-    """Restores an agent of Strands and talks to it, as each request of a web site does."""
-
-    def turn(label: str) -> tuple[str, list[str]]:
-        session = f"strands-{name}"
-        talk(session, f"{label}u")
-        return session, [f"{label}u", f"{label}a"]
+    def turn() -> None:
+        session, token = next(own), desk.token()
+        with desk.operation("store", session, tokens=[token]):
+            store.append(store.agents.open(store.open(session)), message(token))
 
     return turn
 
 
-def talk(session: str, label: str) -> int:
-    """Restores an agent and says one thing to it.
+def strands_turn(desk: Desk) -> Turn:
+    """Restore an agent of Strands and talk to it, as each request of a web site does."""
+    session = f"strands-{desk.assignment.number}"
 
-    Returns:
-        How many messages it has then.
-    """
-    agent = strands.Agent(
-        agent_id="default",
-        model=OfflineStrandsModel(_answer),
-        session_manager=DjangoSessionManager(session),
-        conversation_manager=strands.agent.conversation_manager.NullConversationManager(),
-        callback_handler=None,
-    )
-    agent(labelled(label))
-    return len(agent.messages)
-
-
-def openai_turn(name: str) -> Turn:
-    """Adds items to a session of the OpenAI Agents SDK: a common one, and one of its own."""
-    own = itertools.cycle([COMMON_ITEMS, f"openai-{name}"])
-
-    def turn(label: str) -> tuple[str, list[str]]:
-        session = next(own)
-        parts = [f"{label}{part}" for part in "ua"]
-        items: Any = [
-            {"role": role, "content": labelled(part)}
-            for role, part in zip(("user", "assistant"), parts, strict=True)
-        ]
-        asyncio.run(DjangoSession(session).add_items(items))
-        return session, parts
+    def turn() -> None:
+        token = desk.token()
+        tokens = scripts.tokens_of(token, tool=False)
+        with desk.operation("strands", session, tokens=tokens):
+            scripts.StrandsAgent(session).say(scripts.said(token, tool=False, secret=None))
 
     return turn
 
 
-KINDS: dict[str, Callable[[str], Turn]] = {
+def openai_turn(desk: Desk) -> Turn:
+    """Add items to a session of the OpenAI Agents SDK: a common one, and one of its own."""
+    own = itertools.cycle([COMMON_ITEMS, f"openai-{desk.assignment.number}"])
+
+    def turn() -> None:
+        session, tokens = next(own), [desk.token(), desk.token()]
+        items: Any = [message(token) for token in tokens]
+        with desk.operation("openai", session, tokens=tokens, together=True):
+            asyncio.run(DjangoSession(session).add_items(items))
+
+    return turn
+
+
+KINDS: dict[str, Callable[[Desk], Turn]] = {
     "store": store_turn,
     "strands": strands_turn,
     "openai": openai_turn,
 }
 
 
-def _answer(conversation: Sequence[rules.Turn], tools: Collection[str]) -> rules.Step:
-    said = [label for turn in conversation for label in labels_in(turn.text)]
-    return labelled(f"{said[-1][:-1]}a")
-
-
-def _is_over() -> bool:
-    return bool(select.select([sys.stdin], [], [], 0)[0])
-
-
 def main() -> None:
-    """Writes until it is told to end."""
+    """Write until it is told to end."""
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=sorted(KINDS))
-    parser.add_argument("name")
-    parser.add_argument("journal", type=Path)
+    parser.add_argument("number", type=int)
+    parser.add_argument("journals", type=Path)
     parser.add_argument("pause", type=float)
     given = parser.parse_args()
-    journal = Journal(given.journal)
-    turn = KINDS[given.kind](given.name)
-    draw = random.Random(given.name)
+    began = time.monotonic()
+    desk = Desk(Assignment(given.kind, given.number, 0, 0, given.journals, began, given.pause))
+    turn = KINDS[given.kind](desk)
     print("ready", flush=True)
-    for number in itertools.count():
-        if _is_over():
-            break
-        label = f"{given.name}:{number}"
-        started = time.monotonic()
-        try:
-            session, labels = turn(label)
-        except Exception as error:
-            journal.failed("", [label, f"{label}u", f"{label}a"], error)
-        else:
-            journal.acknowledged(session, labels, time.monotonic() - started)
-        time.sleep(draw.uniform(0, 2 * given.pause))
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        turn()
+        time.sleep(desk.chance.uniform(0, 2 * given.pause))
 
 
 if __name__ == "__main__":

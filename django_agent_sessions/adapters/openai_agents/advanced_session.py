@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
-from typing import Any
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any, TypeVar, cast
 
 from agents import RunContextWrapper, TResponseInputItem
 from agents.memory.session_settings import resolve_session_limit
 from agents.result import RunResult, RunResultStreaming
 from django.db import Error
 
+from django_agent_sessions.adapters.base import ConversationSession
 from django_agent_sessions.exceptions import AgentSessionsError
 from django_agent_sessions.store import Turns
 from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.records import AgentRecord
 
-from .branch_session import INITIAL_BRANCH, BranchedSession
+from .branch_session import INITIAL_BRANCH, BranchMemory, BranchSession, CurrentBranch
+from .fifo_lock import FifoLock
+from .session import DjangoSession
 from .turn_queries import (
     contains_text,
     cost_as_dict,
@@ -28,10 +33,12 @@ from .turn_queries import (
 
 logger = logging.getLogger("django_agent_sessions")
 
+R = TypeVar("R")
+
 _Context = RunContextWrapper[Any]
 
 
-class AdvancedDjangoSession(BranchedSession):
+class AdvancedDjangoSession(DjangoSession):
     """A :class:`~.session.DjangoSession` with branches, turns and usage.
 
     It has the methods of the SDK's ``AdvancedSQLiteSession``, with the same names and results, on
@@ -41,6 +48,32 @@ class AdvancedDjangoSession(BranchedSession):
     Its arguments and errors are those of :class:`~.session.DjangoSession`. ``branch_id=None`` is
     the current branch, and ``wrapper`` the context of a run, for a callable owner.
     """
+
+    _session_class = BranchSession
+    _memory: BranchMemory
+
+    @cached_property
+    def _queue(self) -> FifoLock:
+        return FifoLock()
+
+    async def _ask(self, operate: Callable[[BranchSession], R], wrapper: _Context | None) -> R:
+        # `_session_class` guarantees the type.
+        return await self._run(cast("Callable[[ConversationSession], R]", operate), wrapper)
+
+    async def _read(
+        self,
+        branch_id: str | None,
+        read: Callable[[Turns, AgentRecord], R | None],
+        wrapper: _Context | None,
+    ) -> R | None:
+        """Read a branch, by default the object's current one; None if it does not exist."""
+        place = self._place_of(branch_id)
+        return await self._ask(
+            lambda session: session.on_place(place, partial(read, session.store.turns)), wrapper
+        )
+
+    def _place_of(self, branch_id: str | None) -> CurrentBranch:
+        return self._memory.place if branch_id is None else CurrentBranch(branch_id)
 
     # --- items --------------------------------------------------------------------------------
 
@@ -60,8 +93,11 @@ class AdvancedDjangoSession(BranchedSession):
         if latest == 0:
             return []
         latest = None if latest is None or latest < 0 else latest
-        result = await self._read_branch(branch_id, partial(self._read_from, latest), wrapper) or []
-        return self._without_orphans(result, latest, wrapper)
+        place = self._place_of(branch_id)
+        result = await self._ask(
+            lambda session: session.on_place(place, partial(session.read_from, latest)), wrapper
+        )
+        return self._without_orphans(result or [], latest, wrapper)
 
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: _Context | None = None
@@ -69,19 +105,21 @@ class AdvancedDjangoSession(BranchedSession):
         """Append items to the branch: all of them or none."""
         if not items:
             return
-        place, items = self._place, list(items)
-        run_id = None if wrapper is None else self._runs.setdefault(wrapper, new_id())
+        place, batch = self._memory.place, list(items)
+        run_id = None if wrapper is None else self._run_ids.setdefault(wrapper, new_id())
         async with self._queue.turn():
-            await self._run(partial(self._append_items, place, items, run_id), wrapper)
+            await self._ask(lambda session: session.append_on(place, batch, run_id), wrapper)
 
     async def pop_item(self, *, wrapper: _Context | None = None) -> TResponseInputItem | None:
         """Remove the latest item of the branch and return it; no two callers get the same item.
 
         The other branches keep it. The last item of a turn is removed with the usage of the turn.
         """
-        place = self._place
+        place = self._memory.place
         async with self._queue.turn():
-            item: TResponseInputItem | None = await self._ask(partial(self._pop_at, place), wrapper)
+            item: TResponseInputItem | None = await self._ask(
+                lambda session: session.pop_on(place), wrapper
+            )
         return item
 
     async def clear_session(self, *, wrapper: _Context | None = None) -> None:
@@ -90,7 +128,7 @@ class AdvancedDjangoSession(BranchedSession):
         All objects are on the main branch afterwards. The names of the branches stay reserved.
         """
         await super().clear_session(wrapper=wrapper)
-        self._place = INITIAL_BRANCH
+        self._memory.place = INITIAL_BRANCH
 
     # --- branches -----------------------------------------------------------------------------
 
@@ -108,10 +146,13 @@ class AdvancedDjangoSession(BranchedSession):
         """
         if branch_name is not None and not branch_name.strip():
             raise ValueError("Branch name cannot be empty")
-        create = partial(self._make_branch, self._place, turn_number, branch_name)
-        self._place = await self._run(create, wrapper)
+        place = self._memory.place
+        created = await self._ask(
+            lambda session: session.create_branch(place, turn_number, branch_name), wrapper
+        )
+        self._memory.place = created
         logger.debug("created a branch of session %s at turn %s", self.session_id, turn_number)
-        return self._place.name
+        return created.name
 
     async def create_branch_from_content(
         self,
@@ -131,7 +172,9 @@ class AdvancedDjangoSession(BranchedSession):
 
     async def switch_to_branch(self, branch_id: str, *, wrapper: _Context | None = None) -> None:
         """Switch to another branch; raise ``ValueError`` if it does not exist or is empty."""
-        self._place = await self._run(partial(self._find_branch, branch_id), wrapper)
+        self._memory.place = await self._ask(
+            lambda session: session.find_branch(branch_id), wrapper
+        )
 
     async def delete_branch(
         self, branch_id: str, force: bool = False, *, wrapper: _Context | None = None
@@ -145,20 +188,21 @@ class AdvancedDjangoSession(BranchedSession):
             raise ValueError("Branch ID cannot be empty")
         if branch_id == INITIAL_BRANCH.name:
             raise ValueError("Cannot delete the 'main' branch")
-        if branch_id == self._place.name:
+        if branch_id == self._memory.place.name:
             if not force:
                 raise ValueError(
                     f"Cannot delete current branch '{branch_id}'. Use force=True or switch "
                     "branches first"
                 )
-            await self._run(partial(self._find_branch, branch_id), wrapper)
+            await self._ask(lambda session: session.find_branch(branch_id), wrapper)
             await self.switch_to_branch(INITIAL_BRANCH.name, wrapper=wrapper)
         async with self._queue.turn():
-            await self._run(partial(self._delete_branch, branch_id), wrapper)
+            await self._ask(lambda session: session.delete_branch(branch_id), wrapper)
 
     async def list_branches(self, *, wrapper: _Context | None = None) -> list[dict[str, Any]]:
         """List the branches that have items, in the order of their creation."""
-        result = await self._ask(partial(self._list_branches, self._place), wrapper)
+        place = self._memory.place
+        result = await self._ask(lambda session: session.list_branches(place), wrapper)
         current, branches = result or (INITIAL_BRANCH.name, [])
         return [
             {
@@ -177,7 +221,7 @@ class AdvancedDjangoSession(BranchedSession):
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> list[dict[str, Any]]:
         """List the user's messages, with the numbers of their turns to branch from."""
-        turns = await self._read_branch(branch_id, Turns.list, wrapper)
+        turns = await self._read(branch_id, Turns.list, wrapper)
         return describe_turns(turns or [], shortened=True)
 
     async def find_turns_by_content(
@@ -188,7 +232,7 @@ class AdvancedDjangoSession(BranchedSession):
         wrapper: _Context | None = None,
     ) -> list[dict[str, Any]]:
         """Find the user's messages that contain a text; the case of ASCII letters is ignored."""
-        turns = await self._read_branch(branch_id, Turns.list, wrapper)
+        turns = await self._read(branch_id, Turns.list, wrapper)
         matches = [turn for turn in turns or [] if contains_text(search_term, turn.payload)]
         return describe_turns(matches, shortened=False)
 
@@ -196,14 +240,14 @@ class AdvancedDjangoSession(BranchedSession):
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> dict[int, list[dict[str, str | None]]]:
         """Return the types and tool names of the items of each turn."""
-        items = await self._read_branch(branch_id, Turns.items, wrapper)
+        items = await self._read(branch_id, Turns.items, wrapper)
         return group_by_turn(items or [])
 
     async def get_tool_usage(
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> list[tuple[str, int, int]]:
         """Count the calls of tools: tool name, number of calls and turn."""
-        items = await self._read_branch(branch_id, Turns.items, wrapper)
+        items = await self._read(branch_id, Turns.items, wrapper)
         return tool_usage(items or [])
 
     # --- usage --------------------------------------------------------------------------------
@@ -218,10 +262,13 @@ class AdvancedDjangoSession(BranchedSession):
         usage = result.context_wrapper.usage
         if usage is None:
             return
-        store = partial(self._store_usage, self._place, turn_cost(usage))
+        place, cost = self._memory.place, turn_cost(usage)
         async with self._queue.turn():
             try:
-                await self._ask(store, wrapper or result.context_wrapper)
+                await self._ask(
+                    lambda session: session.store_usage(place, cost),
+                    wrapper or result.context_wrapper,
+                )
             except (AgentSessionsError, Error) as error:
                 logger.warning(
                     "the usage of a run of session %s was not stored: %s",
@@ -233,7 +280,7 @@ class AdvancedDjangoSession(BranchedSession):
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> dict[str, int] | None:
         """Return the total usage of the session, or of a branch; None if none was stored."""
-        total = await self._ask(partial(self._total_usage, branch_id), wrapper)
+        total = await self._ask(lambda session: session.total_usage(branch_id), wrapper)
         if total is None:
             return None
         return {
@@ -253,7 +300,7 @@ class AdvancedDjangoSession(BranchedSession):
     ) -> list[dict[str, Any]] | dict[str, Any]:
         """Return the usage of each turn, or of one turn; empty if none was stored."""
         read = partial(Turns.costs, turn=user_turn_number)
-        costs = await self._read_branch(branch_id, read, wrapper) or []
+        costs = await self._read(branch_id, read, wrapper) or []
         if user_turn_number is not None:
             return cost_as_dict(costs[0]) if costs else {}
         return [{"user_turn_number": cost.turn, **cost_as_dict(cost)} for cost in costs]

@@ -6,23 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from django_agent_sessions.exceptions import PayloadError
-from django_agent_sessions.store import SessionStore
-from django_agent_sessions.values.records import AgentRecord, MessageRecord
+from django_agent_sessions.values.records import MessageRecord
 
 _LINK_FIELDS = ("type", "role", "call_id", "tool_call_id", "approval_request_id")
 _KEPT_FIELDS = frozenset({*_LINK_FIELDS, "id", "status"})
-
-
-def item_at(position: int, agent: AgentRecord, store: SessionStore) -> MessageRecord | None:
-    """Return the item at a position: 0 is the first, -1 the latest."""
-    # By its index and not by its message_id, which may have gaps after concurrent removals.
-    forwards = position >= 0
-    count = position + 1 if forwards else -position
-    records = (
-        store.messages.list(agent, limit=count) if forwards else store.messages.latest(agent, count)
-    )
-    # Fewer if the conversation is shorter or an item is corrupt, so that the index is unknown.
-    return records[-1 if forwards else 0] if len(records) == count else None
 
 
 def redact_openai_item(record: MessageRecord, replacement: Any) -> Any:

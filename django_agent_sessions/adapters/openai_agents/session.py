@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from inspect import isawaitable
-from typing import Any, TypeVar
+from inspect import isawaitable, iscoroutine
+from typing import Any, Self, TypeVar
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
@@ -16,45 +16,42 @@ from agents.memory.session_settings import (
     resolve_session_limit,
 )
 
-from django_agent_sessions.content import dialects, exact_json
+from django_agent_sessions.adapters.base import ConversationSession, ExclusiveRuns
+from django_agent_sessions.content import dialects
 from django_agent_sessions.db import bridge
-from django_agent_sessions.exceptions import (
-    ConfigurationError,
-    SessionNotFoundError,
-    StaleSessionError,
-)
-from django_agent_sessions.store import DEFAULT_AGENT, SessionStore
-from django_agent_sessions.values.ids import new_id, validate_id, validate_namespace
+from django_agent_sessions.exceptions import ConfigurationError
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.ids import new_id, validate_id, validate_namespace, validate_scope
 from django_agent_sessions.values.owners import NOBODY, refuse_none
-from django_agent_sessions.values.records import AgentRecord, PositionedPayload, SessionRecord
 
-from .exclusive import ExclusiveLeases, ExclusiveSession
-from .item_cache import ItemCache
-from .item_redaction import item_at, redact_openai_item
+from .item_redaction import redact_openai_item
 from .orphaned_results import without_orphaned_results
 
 R = TypeVar("R")
 
-MAX_RELOADS = 10
-"""Maximum number of times that a write reloads redactions that were made meanwhile."""
+_OUTSIDE = (
+    "an exclusive session is used within `async with session:`, or `with session:` around "
+    "Runner.run_sync"
+)
 
 _Context = RunContextWrapper[Any]
 
 
-class DjangoSession(ExclusiveSession):
+class DjangoSession:
     """A conversation in the project's database, for ``Runner.run(…, session=…)``.
 
     It is a ``Session`` of the SDK. The constructor runs no query, so it can be called anywhere; the
     first item creates the rows. An object may be used by several tasks at once.
 
     Args:
-        session_id: The id of the session, unique in its namespace for all owners.
+        session_id: The id of the session, unique in its namespace and scope for all owners.
         owner: Whose session it is: a user, that user's primary key, or a callable that returns
             one of them. It is called in the event loop at each use with the ``RunContextWrapper``
             of the run, or None where there is no run; it may be async, and must be to ask the
             database. Left out, only sessions without an owner are reached and created;
             ``EVERYBODY`` reaches all sessions.
         namespace: The namespace of session ids.
+        scope: What the ids are unique in, inside the namespace; empty by default.
         session_settings: The default number of items to read; a dict with the same keys is allowed.
         title: The title of a new session.
         metadata: The metadata of a new session, as JSON.
@@ -73,13 +70,14 @@ class DjangoSession(ExclusiveSession):
         session_settings: The given settings, or ``SessionSettings()``; can be assigned.
 
     Raises:
-        InvalidIdError: The session id or the namespace is invalid.
+        InvalidIdError: The session id, the namespace or the scope is invalid.
         ConfigurationError: The owner is None. One who cannot own sessions, such as an anonymous
             user, is refused at the first use.
     """
 
     session_id: str
     session_settings: SessionSettings | None
+    _session_class: type[ConversationSession] = ConversationSession
 
     def __init__(
         self,
@@ -87,6 +85,7 @@ class DjangoSession(ExclusiveSession):
         *,
         owner: Any | Callable[[_Context | None], Any] = NOBODY,
         namespace: str = "",
+        scope: str = "",
         session_settings: SessionSettings | dict[str, Any] | None = None,
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
@@ -102,6 +101,7 @@ class DjangoSession(ExclusiveSession):
         refuse_none(owner)
         self._owner = owner
         self._namespace = validate_namespace(namespace)
+        self._scope = validate_scope(scope)
         self._title = title
         self._metadata = metadata
         # Resolved now: a stream outlives its request, and a router that depends on the request
@@ -109,11 +109,9 @@ class DjangoSession(ExclusiveSession):
         # request yet.
         self._using = using if callable(owner) else bridge.database(using)
         self._create = create
-        self._turns = ExclusiveLeases(self.session_id, wait) if exclusive else None
-        # Session id, owner and agent of the last operation.
-        self._cached_agent: tuple[str, Any, AgentRecord] | None = None
-        self._memory = ItemCache()
-        self._runs: WeakKeyDictionary[_Context, UUID] = WeakKeyDictionary()
+        self._exclusive = ExclusiveRuns(wait, outside=_OUTSIDE) if exclusive else None
+        self._memory = self._session_class.memory_class()
+        self._run_ids: WeakKeyDictionary[_Context, UUID] = WeakKeyDictionary()
 
     async def get_items(
         self, limit: int | None = None, *, wrapper: _Context | None = None
@@ -134,7 +132,7 @@ class DjangoSession(ExclusiveSession):
         latest = resolve_session_limit(limit, self.session_settings)
         if latest is not None and latest <= 0:
             return []
-        items = await self._run(partial(self._read, latest), wrapper) or []
+        items = await self._run(lambda session: session.read(latest), wrapper)
         return self._without_orphans(items, latest, wrapper)
 
     async def add_items(
@@ -159,8 +157,9 @@ class DjangoSession(ExclusiveSession):
         """
         if not items:
             return
-        run_id = None if wrapper is None else self._runs.setdefault(wrapper, new_id())
-        await self._run(partial(self._append, list(items), run_id), wrapper)
+        run_id = None if wrapper is None else self._run_ids.setdefault(wrapper, new_id())
+        batch = list(items)
+        await self._run(lambda session: session.append(batch, run_id), wrapper)
 
     async def pop_item(self, *, wrapper: _Context | None = None) -> TResponseInputItem | None:
         """Remove the latest item and return it; no two callers get the same item.
@@ -176,7 +175,7 @@ class DjangoSession(ExclusiveSession):
             SessionConflictError: The connection was lost, so that the outcome is unknown; or every
                 retry conflicted with another writer.
         """
-        item: TResponseInputItem | None = await self._run(self._pop, wrapper)
+        item: TResponseInputItem | None = await self._run(ConversationSession.pop, wrapper)
         return item
 
     async def clear_session(self, *, wrapper: _Context | None = None) -> None:
@@ -188,7 +187,7 @@ class DjangoSession(ExclusiveSession):
         Raises:
             SessionNotFoundError: The session has another owner.
         """
-        await self._run(self._clear, wrapper)
+        await self._run(ConversationSession.clear, wrapper)
 
     async def redact_item(
         self,
@@ -216,7 +215,12 @@ class DjangoSession(ExclusiveSession):
             SessionNotFoundError: The item or the session does not exist.
             PayloadError: The replacement does not keep the item's links to other items.
         """
-        await self._run(partial(self._redact, position, replacement, actor, reason), wrapper)
+        make = partial(redact_openai_item, replacement=replacement)
+
+        def redact(session: ConversationSession) -> None:
+            session.redact(position, make, actor=actor, reason=reason)
+
+        await self._run(redact, wrapper)
 
     def _without_orphans(
         self, items: list[TResponseInputItem], latest: int | None, wrapper: _Context | None
@@ -224,25 +228,24 @@ class DjangoSession(ExclusiveSession):
         # With a limit, the Runner does it itself, or compares what it reads with what it wrote.
         return without_orphaned_results(items) if wrapper is not None and latest is None else items
 
-    async def _run(self, work: Callable[[SessionStore], R], wrapper: _Context | None) -> R:
+    async def _run(
+        self, operate: Callable[[ConversationSession], R], wrapper: _Context | None
+    ) -> R:
         """Run an operation in a database thread, with a single thread switch."""
-        if self._turns is not None:
-            self._turns.check()
-        store = await self._find_store(wrapper)
-        do: Callable[[], R] = partial(work, store)
-        return await bridge.run_async(
-            do if self._turns is None else self._turns.guarded(do), using=store.using
-        )
+        if self._exclusive is not None:
+            self._exclusive.check()
+        session = self._session(await self._find_owner(wrapper), wrapper)
+        return await session.arun(partial(operate, session))
 
-    async def _find_store(self, wrapper: _Context | None) -> SessionStore:
+    async def _find_owner(self, wrapper: _Context | None) -> Any:
         owner = self._owner
         if callable(owner):
             owner = owner(wrapper)
             if isawaitable(owner):
                 owner = await owner
-        return self._store(owner, wrapper)
+        return owner
 
-    def _store(self, owner: Any, wrapper: _Context | None) -> SessionStore:
+    def _session(self, owner: Any, wrapper: _Context | None = None) -> ConversationSession:
         if owner is None:
             # An error of the callable: None stands neither for NOBODY nor for EVERYBODY.
             without = " without a run's context" if wrapper is None else ""
@@ -250,156 +253,49 @@ class DjangoSession(ExclusiveSession):
                 f"the owner callable of session {self.session_id!r} returned None{without}: return "
                 "a user, a user's primary key, or NOBODY for sessions without an owner"
             )
-        return SessionStore(
-            owner=owner, namespace=self._namespace, using=self._using, create=self._create
+        return self._session_class(
+            SessionStore(
+                owner=owner,
+                namespace=self._namespace,
+                scope=self._scope,
+                using=self._using,
+                create=self._create,
+            ),
+            self.session_id,
+            dialects.OPENAI,
+            title=self._title,
+            metadata=self._metadata,
+            runs=self._exclusive,
+            memory=self._memory,
         )
 
-    # --- what runs in the database's thread --------------------------------------------------
+    # --- exclusive runs ----------------------------------------------------------------------
 
-    def _read(self, latest: int | None, store: SessionStore) -> list[TResponseInputItem] | None:
-        return self._run_if_exists(store, partial(self._read_from, latest, store))
+    async def __aenter__(self) -> Self:
+        """Wait until no other run uses the session."""
+        session = self._session(await self._find_owner(None))
+        await session.exclusive().__aenter__()
+        return self
 
-    def _read_from(
-        self, latest: int | None, store: SessionStore, agent: AgentRecord
-    ) -> list[TResponseInputItem] | None:
-        payloads_read = store.messages.positioned(agent, latest=latest)
-        self._memory.record_read(payloads_read, branch=agent.branch)
-        return [placed.payload for placed in payloads_read] or None
+    async def __aexit__(self, *error: object) -> None:
+        """Release the session for the next run."""
+        if self._exclusive is not None:
+            await self._exclusive.aend()
 
-    def _pop(self, store: SessionStore) -> Any:
-        def pop(agent: AgentRecord) -> Any:
-            taken = store.messages.pop(agent)
-            self._memory.record_popped(taken)
-            return None if taken is None else taken.payload
+    def __enter__(self) -> Self:
+        """Sync twin of :meth:`__aenter__`, for use around ``Runner.run_sync``."""
+        owner = self._owner
+        if callable(owner):
+            owner = owner(None)
+            if iscoroutine(owner):
+                owner.close()
+                raise ConfigurationError(
+                    f"the owner callable of session {self.session_id!r} is async: use `async with`"
+                )
+        self._session(owner).exclusive().__enter__()
+        return self
 
-        return self._run_if_exists(store, pop)
-
-    def _clear(self, store: SessionStore) -> None:
-        def clear(agent: AgentRecord) -> int | None:
-            # Redactions must be read before the deletion: a compaction writes items back.
-            deleted = self._at_epoch(
-                store, agent, lambda: store.clear(agent, epoch=self._memory.epoch)
-            )
-            return deleted or None
-
-        self._run_if_exists(store, clear)
-
-    def _append(
-        self, items: Sequence[TResponseInputItem], run_id: UUID | None, store: SessionStore
-    ) -> None:
-        self._write(partial(self._append_to, items, run_id, store), items, store)
-
-    def _write(
-        self,
-        append_to: Callable[[AgentRecord], None],
-        items: Sequence[TResponseInputItem],
-        store: SessionStore,
-    ) -> None:
-        """Append items to the conversation, which is created if it does not exist."""
-        known = self._recall(store)
-        if known is not None:
-            try:
-                append_to(known)
-            except SessionNotFoundError:
-                # It was deleted, or created in a transaction that was rolled back: open it again.
-                self._cached_agent = None
-            else:
-                return
-        for item in items:
-            exact_json.dumps(item)  # Raises before a session is created for an invalid item.
-        session = self._open(store)
-        agent = store.agents.open(session, dialect=dialects.OPENAI)
-        self._remember(store, agent, session.redaction_epoch)
-        append_to(agent)
-
-    def _open(self, store: SessionStore) -> SessionRecord:
-        return store.open(self.session_id, title=self._title, metadata=self._metadata)
-
-    def _append_to(
-        self,
-        items: Sequence[TResponseInputItem],
-        run_id: UUID | None,
-        store: SessionStore,
-        agent: AgentRecord,
-    ) -> None:
-        def append() -> None:
-            clean = [self._memory.clean(item) for item in items]
-            written = store.append_many(agent, clean, run_id=run_id, epoch=self._memory.epoch)
-            self._memory.record_written((record.message_id, record.message) for record in written)
-
-        self._at_epoch(store, agent, append)
-
-    def _at_epoch(self, store: SessionStore, agent: AgentRecord, write: Callable[[], R]) -> R:
-        """Write, and reload redactions and retry if there were any since the last read."""
-        for _ in range(MAX_RELOADS):
-            try:
-                return write()
-            except StaleSessionError:
-                self._catch_up(store, agent)
-        return write()
-
-    def _catch_up(self, store: SessionStore, agent: AgentRecord) -> None:
-        epoch = store.get(self.session_id).redaction_epoch
-        aside = [
-            PositionedPayload(record.message_id, record.content, True)
-            for record in store.messages.redacted_elsewhere(agent)
-        ]
-        found = store.messages.positioned(agent)
-        self._memory.record_moved(aside, found, branch=agent.branch)
-        self._memory.record_read(found, branch=agent.branch)
-        self._memory.epoch = epoch
-
-    def _redact(
-        self,
-        position: int,
-        replacement: Mapping[str, Any] | str,
-        actor: Any,
-        reason: str,
-        store: SessionStore,
-    ) -> None:
-        agent = self._find(store)
-        record = None if agent is None else item_at(position, agent, store)
-        if agent is None or record is None:
-            raise SessionNotFoundError(f"session {self.session_id!r} has no item {position}")
-        item = redact_openai_item(record, replacement)
-        store.messages.redact(agent, record.message_id, item, actor=actor, reason=reason)
-
-    def _run_if_exists(
-        self, store: SessionStore, operate: Callable[[AgentRecord], R | None]
-    ) -> R | None:
-        """Run an operation on the conversation; None if there is no conversation or result."""
-        known = self._recall(store)
-        if known is not None and (outcome := operate(known)) is not None:
-            return outcome
-        # Empty, or deleted meanwhile and perhaps created again by another process.
-        found = self._find(store)
-        if found is None or (known is not None and found.id == known.id):
-            return None
-        return operate(found)
-
-    def _find(self, store: SessionStore) -> AgentRecord | None:
-        # Raises if the session has another owner.
-        found = store.sessions.find_with_agent(self.session_id, DEFAULT_AGENT)
-        if found is None:
-            self._cached_agent = None
-            return None
-        session, agent = found
-        return self._remember(store, agent, session.redaction_epoch)
-
-    def _recall(self, store: SessionStore) -> AgentRecord | None:
-        known = self._cached_agent
-        if known is None or known[:2] != (self.session_id, store.reach):
-            return None
-        return known[2]
-
-    def _remember(self, store: SessionStore, agent: AgentRecord, epoch: int) -> AgentRecord:
-        if agent.dialect != dialects.OPENAI:
-            raise ConfigurationError(
-                f"session {self.session_id!r} contains messages of {agent.dialect!r} agents: use "
-                "another session_id or namespace"
-            )
-        if self._cached_agent is None or self._cached_agent[2].id != agent.id:
-            # A new conversation. For the same one keep the older epoch, which is the safe choice.
-            self._memory = ItemCache(epoch)
-        self._cached_agent = (self.session_id, store.reach, agent)
-        return agent
+    def __exit__(self, *error: object) -> None:
+        """Release the session for the next run."""
+        if self._exclusive is not None:
+            self._exclusive.end()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import math
 import weakref
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable
+from typing import Any
 
 from strands import Agent
 from strands.bidi import BidiAgent
@@ -23,11 +23,10 @@ from strands.hooks.registry import HookRegistry
 from strands.multiagent.base import MultiAgentBase
 from strands.types.agent import LocalAgent
 
-from django_agent_sessions import leases
+from django_agent_sessions.adapters.base import ExclusiveRuns
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import (
     ConfigurationError,
-    SessionBusyError,
     SessionConflictError,
 )
 from django_agent_sessions.values.records import AgentRecord
@@ -35,8 +34,6 @@ from django_agent_sessions.values.records import AgentRecord
 from .conversation import Conversation
 from .restore import StoredAgent, restore_agent
 from .session_operations import SessionOperations
-
-R = TypeVar("R")
 
 
 class RunLeases:
@@ -48,12 +45,9 @@ class RunLeases:
     that, the lease expires soon.
     """
 
-    def __init__(self, work: SessionOperations, *, wait: float | None) -> None:
+    def __init__(self, work: SessionOperations, runs: ExclusiveRuns) -> None:
         self._work = work
-        self._wait = wait
-        self._leases: dict[object, leases.Lease] = {}
-        # Agents with messages or state in memory that they were not allowed to write.
-        self._rejected: set[object] = set()
+        self._runs = runs
 
     def register_hooks(self, registry: HookRegistry) -> None:
         """Register the hooks that acquire and release leases, around all other hooks."""
@@ -76,28 +70,6 @@ class RunLeases:
                 "its runs: create the manager without exclusive=True, and run the agent within "
                 "leases.acquire()"
             )
-
-    def guarded(
-        self, source: LocalAgent | MultiAgentBase, write: Callable[[], R]
-    ) -> Callable[[], R]:
-        """Return a function that calls ``write``, or raises if the run has lost its lease."""
-        key = _key(source)
-
-        def guarded() -> R:
-            if (lease := self._leases.get(key)) is not None:
-                try:
-                    lease.check()
-                except SessionBusyError:
-                    self._rejected.add(key)
-                    raise
-            return write()
-
-        return guarded
-
-    async def end(self, source: LocalAgent | MultiAgentBase) -> None:
-        """Release the lease of a run, if it has one."""
-        if (lease := self._leases.pop(_key(source), None)) is not None:
-            await lease.arelease()
 
     # --- Strands' events ---------------------------------------------------------------------
 
@@ -124,39 +96,39 @@ class RunLeases:
     async def _on_agent_ended(self, event: AfterInvocationEvent) -> None:
         # A hook resumes the agent: the same turn continues.
         if event.resume is None:
-            await self.end(event.agent)
+            await self._runs.aend(event.agent.agent_id)
 
     async def _on_group_ended(self, event: AfterMultiAgentInvocationEvent) -> None:
-        await self.end(event.source)
+        await self._runs.aend(run_key(event.source))
 
     # --- turns -------------------------------------------------------------------------------
 
     async def _begin(
         self, source: LocalAgent | MultiAgentBase, catch_up: Callable[[], Any]
     ) -> None:
-        key = _key(source)
-        known = self._leases.get(key)
+        key = run_key(source)
+        known = self._runs.lease(key)
         if known is not None:
             # The turn continues, or the end of the last one was not reported.
-            if key not in self._rejected and await known.arenew():
+            if key not in self._runs.rejected and await known.arenew():
                 return
-            await self.end(source)
+            await self._runs.aend(key)
         using = self._work.store.using
         session = await bridge.run_async(self._work.open, using=using)
-        lease = await leases.aacquire(session.id, wait=self._wait, using=using, keep=False)
+        lease = await self._runs.acquire(session.id, using, keep=False)
         try:
             await catch_up()
         except BaseException:
             await lease.arelease()
             raise
-        self._leases[key] = lease
+        self._runs.add(lease, key)
 
     def _keep(self, source: LocalAgent | MultiAgentBase) -> None:
-        if (lease := self._leases.get(_key(source))) is not None:
+        if (lease := self._runs.lease(run_key(source))) is not None:
             lease.keep()
 
     def _let_expire(self, source: LocalAgent | MultiAgentBase) -> None:
-        if (lease := self._leases.get(_key(source))) is not None:
+        if (lease := self._runs.lease(run_key(source))) is not None:
             lease.let_expire()
 
     # --- changes by other runs ---------------------------------------------------------------
@@ -171,14 +143,14 @@ class RunLeases:
         old = self._work.conversation(agent)
         new_conversation = Conversation(weakref.ref(agent), run_id=old.run_id, spent=old.spent)
         restore_agent(agent, new_conversation, found)
-        if old.record is not None and _key(agent) not in self._rejected:
+        if old.record is not None and agent.agent_id not in self._runs.rejected:
             # Unwritten because the database was unavailable: not lost because of another run.
             new_conversation.pending_messages, new_conversation.may_be_written = (
                 old.pending_messages,
                 old.may_be_written,
             )
             agent.messages.extend(new.payload for new in old.pending_messages)
-        self._rejected.discard(_key(agent))
+        self._runs.rejected.discard(agent.agent_id)
         self._work.conversations[agent.agent_id] = new_conversation
         # Strands interpreted the input of this run, as a text or as answers, before it had a lease.
         if is_interrupted:
@@ -203,7 +175,7 @@ class RunLeases:
             conversation.record is not None
             and conversation.record.id == record.id
             and conversation.known_state == record.data
-            and _key(agent) not in self._rejected
+            and agent.agent_id not in self._runs.rejected
         )
         if same:
             latest = self._work.store.messages.latest(record, 1)
@@ -221,7 +193,8 @@ class RunLeases:
             orchestrators.restore(source, state)
 
 
-def _key(source: LocalAgent | MultiAgentBase) -> object:
+def run_key(source: LocalAgent | MultiAgentBase) -> Hashable:
+    """Return the key of the run of an agent or orchestrator among those of a manager."""
     return ("group", source.id) if isinstance(source, MultiAgentBase) else source.agent_id
 
 

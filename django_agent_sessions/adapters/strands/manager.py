@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypedDict, Unpack
 
 from strands.bidi.hooks.events import BidiAgentStopEvent, BidiResponseStopEvent
 from strands.hooks.events import (
@@ -25,18 +25,33 @@ from strands.types.agent import LocalAgent
 from strands.types.content import Message
 from strands.types.exceptions import SessionException
 
+from django_agent_sessions.adapters.base import ExclusiveRuns
+from django_agent_sessions.content import dialects
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.values.ids import new_id, validate_id
+from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import NOBODY
 
 from .conversation import Conversation
-from .exclusive import RunLeases
+from .exclusive import RunLeases, run_key
 from .restore import restore_agent
 from .session_operations import OpenSession, SessionOperations, initial_messages
 
-R = TypeVar("R")
+
+class ManagerOptions(TypedDict, total=False):
+    """The options of :class:`DjangoSessionManager`."""
+
+    owner: Any
+    namespace: str
+    scope: str
+    title: str
+    metadata: Mapping[str, Any] | None
+    using: str | None
+    create: bool | None
+    on_conflict: Literal["append", "raise"]
+    exclusive: bool
+    wait: float | None
 
 
 class DjangoSessionManager(SessionManager[LocalAgent]):
@@ -56,10 +71,11 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
     which the write joins. A message whose write failed is written with the next one.
 
     Args:
-        session_id: The id of the session, unique in its namespace for all owners.
+        session_id: The id of the session, unique in its namespace and scope for all owners.
         owner: The user whose session it is, or that user's primary key. Left out, only sessions
             without an owner are reached and created; ``EVERYBODY`` reaches all sessions.
         namespace: The namespace of session ids.
+        scope: What the ids are unique in, inside the namespace; empty by default.
         title: The title of a new session.
         metadata: The metadata of a new session, as JSON.
         using: The alias of the database. The default is the configured database, or the routers'
@@ -88,6 +104,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         *,
         owner: Any = NOBODY,
         namespace: str = "",
+        scope: str = "",
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
         using: str | None = None,
@@ -100,34 +117,34 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             raise ConfigurationError(
                 f"on_conflict must be 'append' or 'raise', not {on_conflict!r}"
             )
-        self.session_id = validate_id(session_id)
         # Resolved now: a stream outlives its request, and a router that depends on the request
         # would then return another tenant's database.
         store = SessionStore(
-            owner=owner, namespace=namespace, using=bridge.database(using), create=create
+            owner=owner,
+            namespace=namespace,
+            scope=scope,
+            using=bridge.database(using),
+            create=create,
         )
-        session = OpenSession(store, self.session_id, title=title, metadata=metadata)
-        self._work = SessionOperations(session, raises=on_conflict == "raise")
-        self._turns = RunLeases(self._work, wait=wait) if exclusive else None
+        runs = ExclusiveRuns(wait) if exclusive else None
+        self._session = OpenSession(
+            store, session_id, dialects.STRANDS, title=title, metadata=metadata, runs=runs
+        )
+        self.session_id = self._session.session_id
+        self._work = SessionOperations(self._session, raises=on_conflict == "raise")
+        self._turns = None if runs is None else RunLeases(self._work, runs)
 
     @classmethod
     async def load(
         cls,
         session_id: str,
-        *,
-        owner: Any = NOBODY,
-        namespace: str = "",
-        title: str = "",
-        metadata: Mapping[str, Any] | None = None,
-        using: str | None = None,
-        create: bool | None = None,
-        on_conflict: Literal["append", "raise"] = "append",
-        exclusive: bool = False,
-        wait: float | None = None,
+        **options: Unpack[ManagerOptions],
     ) -> Self:
         """Create a manager and read the session in advance, without blocking the event loop.
 
-        The parameters and errors are those of the class.
+        Args:
+            session_id: The id of the session.
+            **options: Those of the class.
 
         Returns:
             The manager. An agent that is built with it runs no query while it is built.
@@ -136,19 +153,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             SessionNotFoundError: The session has another owner, or does not exist and must not be
                 created.
         """
-        manager = cls(
-            session_id,
-            owner=owner,
-            namespace=namespace,
-            title=title,
-            metadata=metadata,
-            using=using,
-            create=create,
-            on_conflict=on_conflict,
-            exclusive=exclusive,
-            wait=wait,
-        )
-        await manager._arun(manager._work.load_ahead)
+        manager = cls(session_id, **options)
+        await manager._session.arun(manager._work.load_ahead)
         return manager
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
@@ -197,7 +203,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         conversation = Conversation(weakref.ref(agent))
         if self._work.loaded_agents is None or known is not None:
             # The loaded data is out of date once an agent with this id has used it.
-            found = self._run(functools.partial(self._work.read_or_create, conversation, agent))
+            read = functools.partial(self._work.read_or_create, conversation, agent)
+            found = self._session.run(read)
         else:
             # An agent that was not in the loaded session is created with its first message.
             found = self._work.loaded_agents.pop(agent.agent_id, None)
@@ -220,7 +227,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             SessionConflictError: Another process appended, and ``on_conflict`` is ``"raise"``.
             SessionBusyError: The run lost its lease.
         """
-        self._run(self._under_lease(agent, functools.partial(self._work.append, message, agent)))
+        append = functools.partial(self._work.append, message, agent)
+        self._session.run(append, key=agent.agent_id)
 
     def sync_agent(self, agent: LocalAgent, **kwargs: Any) -> None:
         """Write the agent's state, if it has changed since it was last written.
@@ -235,7 +243,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         conversation = self._work.conversation(agent)
         if conversation.has_changes(agent):
             sync = functools.partial(self._work.sync, conversation, agent)
-            self._run(self._under_lease(agent, sync))
+            self._session.run(sync, key=agent.agent_id)
 
     def redact_latest_message(
         self, redact_message: Message, agent: LocalAgent, **kwargs: Any
@@ -250,7 +258,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         Raises:
             SessionException: The agent has no message.
         """
-        self._run(functools.partial(self._work.redact, redact_message, agent))
+        self._session.run(functools.partial(self._work.redact, redact_message, agent))
 
     def initialize_multi_agent(self, source: MultiAgentBase, **kwargs: Any) -> None:
         """Restore an orchestrator from its session, or create it there.
@@ -262,7 +270,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         Raises:
             SessionNotFoundError: The session has another owner.
         """
-        restored = self._run(self._work.orchestrators.make_reader(source))
+        restored = self._session.run(self._work.orchestrators.make_reader(source))
         self._work.orchestrators.restore(source, restored)
 
     def sync_multi_agent(self, source: MultiAgentBase, **kwargs: Any) -> None:
@@ -277,7 +285,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         """
         if (state := self._work.orchestrators.changed_state(source)) is not None:
             write = functools.partial(self._work.write_orchestrator, source.id, state)
-            self._run(self._under_lease(source, write))
+            self._session.run(write, key=run_key(source))
 
     # --- Strands' events ---------------------------------------------------------------------
 
@@ -293,11 +301,11 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
 
     async def _on_message_added(self, event: MessageAddedEvent[LocalAgent]) -> None:
         append = functools.partial(self._work.append, event.message, event.agent)
-        await self._arun(self._under_lease(event.agent, append))
+        await self._session.arun(append, key=event.agent.agent_id)
 
     async def _on_message_updated(self, event: MessageUpdatedEvent[LocalAgent]) -> None:
         update = functools.partial(self._work.update, event.message, event.agent)
-        await self._arun(self._under_lease(event.agent, update))
+        await self._session.arun(update, key=event.agent.agent_id)
 
     async def _on_run_ended(
         self, event: AfterInvocationEvent | BidiResponseStopEvent | BidiAgentStopEvent
@@ -309,14 +317,14 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             await self._end_turn(agent, end)
 
     async def _on_multi_agent_initialized(self, event: MultiAgentInitializedEvent) -> None:
-        restored = await self._arun(self._work.orchestrators.make_reader(event.source))
+        restored = await self._session.arun(self._work.orchestrators.make_reader(event.source))
         self._work.orchestrators.restore(event.source, restored)
 
     async def _on_node_ended(self, event: AfterNodeCallEvent) -> None:
         source = event.source
         if (state := self._work.orchestrators.changed_state(source)) is not None:
             write = functools.partial(self._work.write_orchestrator, source.id, state)
-            await self._arun(self._under_lease(source, write))
+            await self._session.arun(write, key=run_key(source))
 
     async def _on_multi_agent_ended(self, event: AfterMultiAgentInvocationEvent) -> None:
         source = event.source
@@ -327,22 +335,11 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
     async def _end_turn(
         self, source: LocalAgent | MultiAgentBase, write: Callable[[], object]
     ) -> None:
+        key = run_key(source)
         try:
-            await self._arun(self._under_lease(source, write))
+            await self._session.arun(write, key=key)
         except BaseException:
             # Strands calls no further hook after an error, so the lease must be released here.
-            if self._turns is not None:
-                await self._turns.end(source)
+            if self._session.runs is not None:
+                await self._session.runs.aend(key)
             raise
-
-    def _under_lease(
-        self, source: LocalAgent | MultiAgentBase, write: Callable[[], R]
-    ) -> Callable[[], R]:
-        """Return a write that requires the lease of an exclusive run."""
-        return write if self._turns is None else self._turns.guarded(source, write)
-
-    def _run(self, function: Callable[[], R]) -> R:
-        return bridge.run_sync(function, using=self._work.store.using)
-
-    async def _arun(self, function: Callable[[], R]) -> R:
-        return await bridge.run_async(function, using=self._work.store.using)

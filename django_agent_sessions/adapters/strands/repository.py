@@ -10,6 +10,7 @@ from strands.session.session_repository import SessionRepository
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage
 
+from django_agent_sessions.adapters.base import check_dialect
 from django_agent_sessions.content import dialects
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import (
@@ -23,7 +24,6 @@ from django_agent_sessions.values.records import AgentRecord, SessionRecord
 
 from . import formats
 from .live_redaction import StateCache, as_state
-from .restore import check_dialect
 
 R = TypeVar("R")
 
@@ -39,12 +39,13 @@ class DjangoSessionRepository(SessionRepository):
         owner: The user whose sessions these are, or that user's primary key. Left out, only
             sessions without an owner are reached and created; ``EVERYBODY`` reaches all sessions.
         namespace: The namespace of session ids.
+        scope: What the ids are unique in, inside the namespace; empty by default.
         using: The alias of the database.
         create: Whether sessions can be created. The default is True, except with
             ``owner=EVERYBODY``.
 
     Raises:
-        InvalidIdError: The namespace is invalid.
+        InvalidIdError: The namespace or the scope is invalid.
     """
 
     def __init__(
@@ -52,11 +53,14 @@ class DjangoSessionRepository(SessionRepository):
         *,
         owner: Any = NOBODY,
         namespace: str = "",
+        scope: str = "",
         using: str | None = None,
         create: bool | None = None,
     ) -> None:
         self._known_states = StateCache()
-        self._store = SessionStore(owner=owner, namespace=namespace, using=using, create=create)
+        self._store = SessionStore(
+            owner=owner, namespace=namespace, scope=scope, using=using, create=create
+        )
 
     def create_session(self, session: Session, **kwargs: Any) -> Session:
         """Create a session.
@@ -387,7 +391,7 @@ class DjangoSessionRepository(SessionRepository):
         session: SessionRecord | None = self._store.find(session_id)
         record = None if session is None else self._store.agents.find(session, agent_id)
         if record is not None:
-            check_dialect(record)
+            check_dialect(record, dialects.STRANDS)
         return record
 
     def _get_agent(self, session_id: str, agent_id: str) -> AgentRecord:
@@ -397,7 +401,7 @@ class DjangoSessionRepository(SessionRepository):
         record = self._store.agents.find(session, agent_id)
         if record is None:
             raise SessionNotFoundError(f"session {session.session_id!r} has no agent {agent_id!r}")
-        check_dialect(record)
+        check_dialect(record, dialects.STRANDS)
         return record
 
 

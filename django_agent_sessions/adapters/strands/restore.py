@@ -12,7 +12,6 @@ from strands.session.repository_session_manager import RepositorySessionManager
 from strands.types.agent import LocalAgent
 from strands.types.content import Message
 
-from django_agent_sessions.content import dialects
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.values.records import AgentRecord
 
@@ -29,15 +28,6 @@ class StoredAgent(NamedTuple):
     record: AgentRecord
     restored: Restored
     end: int
-
-
-def check_dialect(record: AgentRecord) -> None:
-    """Reject an agent of another SDK."""
-    if record.dialect != dialects.STRANDS:
-        raise ConfigurationError(
-            f"agent {record.agent_id!r} contains messages in the format {record.dialect!r}, not "
-            "in the format of Strands: use another session or agent_id"
-        )
 
 
 def is_strands_message(payload: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -14,9 +14,9 @@ from strands.types.content import Message
 from strands.types.exceptions import SessionException
 from strands.types.session import SessionAgent
 
+from django_agent_sessions.adapters.base import AdapterSession, check_dialect
 from django_agent_sessions.content import dialects, exact_json, masking
 from django_agent_sessions.exceptions import PayloadError, SessionConflictError, StaleSessionError
-from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.records import AgentRecord, NewMessage, SessionRecord, Usage
 
 from . import formats
@@ -29,46 +29,29 @@ from .conversation import (
 )
 from .live_redaction import mask_agent
 from .orchestrators import Orchestrators
-from .restore import Restored, StoredAgent, check_dialect, is_strands_message
+from .restore import Restored, StoredAgent, is_strands_message
 
 logger = logging.getLogger("django_agent_sessions")
 
 R = TypeVar("R")
 
-_MAX_RELOADS = 10
 
-
-class OpenSession:
-    """A session that is read, or created, at its first use.
+class OpenSession(AdapterSession):
+    """A session that stays open, with the redaction epoch that writes send.
 
     It must not be part of a reference cycle, which would keep the conversations in memory until the
     garbage collector runs.
     """
 
-    def __init__(
-        self,
-        store: SessionStore,
-        session_id: str,
-        *,
-        title: str,
-        metadata: Mapping[str, Any] | None,
-    ) -> None:
-        self.store = store
-        self.session_id = session_id
-        self.epoch = 0
-        self._title = title
-        self._metadata = metadata
-        self._record: SessionRecord | None = None
+    epoch = 0
+    _record: SessionRecord | None = None
 
     def open(self) -> SessionRecord:
         """Return the session; read or create it at the first call."""
         if self._record is None:
-            self._record = self._open_or_create()
+            self._record = super().open()
             self.epoch = self._record.redaction_epoch
         return self._record
-
-    def _open_or_create(self) -> SessionRecord:
-        return self.store.open(self.session_id, title=self._title, metadata=self._metadata)
 
     def reopen(self) -> SessionRecord:
         """Read the session again, or create it."""
@@ -131,7 +114,7 @@ class SessionOperations:
         return StoredAgent(record, self._messages_of(record), end)
 
     def _messages_of(self, record: AgentRecord) -> Restored:
-        check_dialect(record)
+        check_dialect(record, dialects.STRANDS)
         # Without a window, Strands' own count of removed messages is the offset.
         removed = record.data.conversation_manager_state.get("removed_message_count", 0)
         restored = self.store.messages.restore(record, offset=removed)
@@ -198,13 +181,7 @@ class SessionOperations:
             self._at_epoch(lambda: self._write_at(conversation, agent, self._session.epoch))
 
     def _at_epoch(self, write: Callable[[], R]) -> R:
-        """Write, and reload and retry after each redaction or rewind since the last read."""
-        for _ in range(_MAX_RELOADS):
-            try:
-                return write()
-            except StaleSessionError:
-                self._reload()
-        return write()
+        return self._session.reload_if_stale(write, self._reload)
 
     def _write_at(self, conversation: Conversation, agent: LocalAgent, epoch: int) -> None:
         if conversation.record is None:
@@ -215,7 +192,7 @@ class SessionOperations:
                 record = self.store.agents.open(
                     self.open(), agent.agent_id, dialect=dialects.STRANDS, data=state
                 )
-            check_dialect(record)
+            check_dialect(record, dialects.STRANDS)
             conversation.record = record
             conversation.mark_synced(current, state)
         if conversation.pending_messages:
@@ -260,9 +237,10 @@ class SessionOperations:
         conversation.pending_messages = []
         conversation.may_be_written = False
         conversation.remember_written(written)
-        if connections[self.store.using].in_atomic_block:
+        if connections[self._session.using].in_atomic_block:
             conversation.uncommitted_ids.update(record.id for record in written)
-        conversation.spent = sum((record.usage for record in written), conversation.spent)
+        for appended in written:
+            conversation.spent += appended.usage
 
     def _drop_rolled_back(self, conversation: Conversation) -> None:
         """Forget messages that were written in a transaction that was rolled back.
@@ -275,7 +253,7 @@ class SessionOperations:
         conversation.must_check_rollback = False
         existing = self.store.messages.positions(conversation.uncommitted_ids)
         missing = conversation.uncommitted_ids - existing.keys()
-        in_transaction = connections[self.store.using].in_atomic_block
+        in_transaction = connections[self._session.using].in_atomic_block
         conversation.uncommitted_ids = set(existing) if in_transaction else set()
         if missing and conversation.record is not None:
             conversation.forget(missing)
@@ -306,7 +284,7 @@ class SessionOperations:
         """Write everything at the end of an invocation, and count its usage."""
         self.sync(conversation, agent)
         if conversation.spent != Usage():
-            self.store.touch(_row_of(conversation).session, conversation.spent)
+            self._session.after_run(_row_of(conversation).session, conversation.spent)
             conversation.spent = Usage()
 
     def write_orchestrator(

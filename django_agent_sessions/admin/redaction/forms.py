@@ -14,8 +14,7 @@ from django.utils.translation import ngettext
 
 from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.content import detectors
-from django_agent_sessions.content.blob_refs import Path
-from django_agent_sessions.content.dialects.paths import path_from_json, path_to_json
+from django_agent_sessions.content.paths import Path, path_from_json, path_to_json
 from django_agent_sessions.governance.redaction import Block, Detect, Find, Scope, WholeMessage
 from django_agent_sessions.models import SessionMessage
 

@@ -16,10 +16,11 @@ from uuid import UUID
 from django.db.models import Case, F, IntegerField, Q, Value, When
 from django.db.models.lookups import LessThanOrEqual
 from django.utils import formats
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from django_agent_sessions.admin.charts import picture, rect
 from django_agent_sessions.admin.formatting import format_integer, to_local_time
 from django_agent_sessions.models.functions import OctetLength, count_occurrences
 from django_agent_sessions.models.querysets import VISIBLE_TEXT
@@ -36,6 +37,9 @@ SEARCHED = 64 * 1024
 CHART_COLUMNS = 100
 _MAX_LANES = 6
 _CHART_HEIGHT = 20
+_BAR = 0.8
+# tabindex -1: hundreds of tab stops would duplicate the keys j and k.
+_LINK = '<a href="{}at={}#m-{}" tabindex="-1" aria-label="{}">{}</a>'
 _CALL_MARKERS = (
     '"toolUse":{',
     '"type":"function_call"',
@@ -174,34 +178,15 @@ def _lanes(
 ) -> list[ChartRow]:
     strips = []
     for each in figures[:_MAX_LANES]:
-        bars = [
-            (number, _bar_height(points, each.voice.id), _format_time(points[0]), points[0].id)
-            for number, points in enumerate(columns)
-        ]
-        links = format_html_join(
-            "",
-            # tabindex -1: hundreds of tab stops would duplicate the keys j and k.
-            '<a href="{}at={}#m-{}" tabindex="-1" aria-label="{}">'
-            '<rect class="as-fill-{}" x="{}" y="{}" width="0.8" height="{}">'
-            "<title>{}</title></rect></a>",
-            (
-                (
-                    link,
-                    key,
-                    key,
-                    when,
-                    each.voice.colour,
-                    number,
-                    _CHART_HEIGHT - height,
-                    height,
-                    when,
-                )
-                for number, height, when, key in bars
-                if height
-            ),
-        )
+        css = f"as-fill-{each.voice.colour}"
+        bars = []
+        for number, points in enumerate(columns):
+            if height := _bar_height(points, each.voice.id):
+                when, key = _format_time(points[0]), points[0].id
+                bar = rect(css, number, _CHART_HEIGHT - height, _BAR, height, when)
+                bars.append(format_html(_LINK, link, key, key, when, bar))
         label = _("Turns of %(agent)s") % {"agent": each.voice.name}
-        svg = _svg(label, len(columns), links, role="group")
+        svg = _svg(label, len(columns), bars, role="group")
         strips.append(ChartRow(each.voice.name, str(each.messages), svg, each.voice.colour))
     return strips
 
@@ -251,34 +236,21 @@ def _bar_strip(
     if not peak:
         return None
     failed = [failures(points) if failures else 0 for points in columns]
-    rects = format_html_join(
-        "",
-        '<rect class="{}" x="{}" y="{}" width="0.8" height="{}"><title>{}</title></rect>',
-        (
-            (
-                "as-fill-bad" if failed[number] else "as-fill-plain",
-                number,
-                f"{_CHART_HEIGHT - height:.2f}",
-                f"{height:.2f}",
-                f"{_format_time(columns[number][0])}: {format_value(value)}",
-            )
-            for number, value in enumerate(values)
-            if (height := value / peak * _CHART_HEIGHT) > 0
-        ),
-    )
-    return ChartRow(label, format_value(peak), _svg(label, len(columns), rects))
+    bars = []
+    for number, value in enumerate(values):
+        if (height := value / peak * _CHART_HEIGHT) > 0:
+            css = "as-fill-bad" if failed[number] else "as-fill-plain"
+            tip = f"{_format_time(columns[number][0])}: {format_value(value)}"
+            bars.append(rect(css, number, _CHART_HEIGHT - height, _BAR, height, tip))
+    return ChartRow(label, format_value(peak), _svg(label, len(columns), bars))
 
 
-def _svg(label: str, columns: int, content: SafeString, *, role: str = "img") -> SafeString:
+def _svg(
+    label: str, columns: int, content: Sequence[SafeString], *, role: str = "img"
+) -> SafeString:
     # A minimum width keeps the bars of a few messages narrow.
-    return format_html(
-        '<svg viewBox="0 0 {} {}" preserveAspectRatio="none" role="{}" aria-label="{}">{}</svg>',
-        max(columns, 40),
-        _CHART_HEIGHT,
-        role,
-        label,
-        content,
-    )
+    width = max(columns, 40)
+    return picture(width, _CHART_HEIGHT, content, {"role": role, "aria-label": label})
 
 
 def _format_time(point: Point) -> str:

@@ -91,7 +91,7 @@ class TranscriptBuilder:
 def _is_fully_masked(dialect: str, payload: Any) -> bool:
     if isinstance(payload, CorruptPayload):
         return False
-    parts = dialects.parts(dialect, payload)
+    parts = dialects.get(dialect).parts(payload)
     return bool(parts) and all(
         part.kind is PartKind.TEXT and MASK.fullmatch(part.text.strip()) for part in parts
     )

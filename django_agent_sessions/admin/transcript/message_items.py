@@ -21,10 +21,10 @@ from django.utils.translation import gettext as _
 
 from django_agent_sessions import audit, blobs, serving
 from django_agent_sessions.admin.permissions import SessionPermission, require
-from django_agent_sessions.content import exact_json
-from django_agent_sessions.content.blob_refs import BlobRef, Path
+from django_agent_sessions.content import dialects, exact_json
+from django_agent_sessions.content.blob_refs import BlobRef
 from django_agent_sessions.content.dialects import displayable
-from django_agent_sessions.content.dialects.paths import binary_at, part_at, path_from_json
+from django_agent_sessions.content.paths import Path, path_from_json
 from django_agent_sessions.exceptions import BlobError, BlobNotFoundError
 from django_agent_sessions.governance.redaction.originals import original_kept_until
 from django_agent_sessions.models import (
@@ -76,7 +76,7 @@ def media(
     viewer = get_viewer_or_404(model_admin, request, object_id)
     viewer.require_read()
     payload, dialect = _read_payload(viewer, message)
-    content_and_type = binary_at(dialect, payload, _path_parameter(request))
+    content_and_type = dialects.get(dialect).binary_at(payload, _path_parameter(request))
     if content_and_type is None:
         raise Http404
     viewer.record(message, page="media")
@@ -110,7 +110,7 @@ def text(model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID)
     if isinstance(payload, CorruptPayload):
         content: str | None = exact_json.without_hashes(payload.text)
     else:
-        part = part_at(dialect, payload, _path_parameter(request))
+        part = dialects.get(dialect).part_at(payload, _path_parameter(request))
         content = None if part is None else part.text
     if content is None:
         raise Http404

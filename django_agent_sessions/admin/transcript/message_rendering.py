@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django_agent_sessions.content import dialects
 from django_agent_sessions.content.blob_refs import BlobRef
-from django_agent_sessions.content.dialects import Part, PartKind, displayable
+from django_agent_sessions.content.dialects import Part, PartKind, TranscriptBlock, displayable
 from django_agent_sessions.content.dialects.media import DISPLAYABLE_TYPES, image_type
-from django_agent_sessions.content.dialects.paths import TranscriptBlock, binary_at, blocks
 from django_agent_sessions.content.exact_json import without_hashes
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.queries.message_pages import MessagePreview
@@ -52,7 +52,7 @@ class MessageRenderer:
             ]
         pieces = [
             self._piece(block, part)
-            for block in blocks(self._dialect, payload)
+            for block in dialects.get(self._dialect).blocks(payload)
             for part in block.parts
         ]
         return pieces or [PartViewModel("empty", row.id)]
@@ -130,7 +130,7 @@ class MessageRenderer:
             and part.size is not None
             and part.media_type in DISPLAYABLE_TYPES
         ):
-            data = binary_at(self._dialect, self._payload, piece.path)
+            data = dialects.get(self._dialect).binary_at(self._payload, piece.path)
             if data is not None and _is_image(data[0]):
                 piece.kind = "image"
         if part.url:

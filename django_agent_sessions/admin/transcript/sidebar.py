@@ -1,4 +1,4 @@
-"""What a session's page shows around the messages: agents, states, redactions, hits and flags."""
+"""What a session's page shows around the messages: agents, states, redactions and hits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.db.models.functions import Cast, Coalesce, Greatest, Lower, StrIndex
 from django.db.models.lookups import GreaterThan, LessThanOrEqual
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, pgettext
+from django.utils.translation import gettext_lazy
 
 from django_agent_sessions.models import (
     MAIN_BRANCH,
@@ -302,25 +302,3 @@ def neighbours(session: Session, rows: QuerySet[Session]) -> Neighbours:
         newer.order_by("last_activity_at", "pk").values_list("pk", flat=True).first(),
         older.order_by("-last_activity_at", "-pk").values_list("pk", flat=True).first(),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """A notable property of a session."""
-
-    kind: str
-    label: str
-
-
-def flags(session: Session, now: datetime) -> list[Flag]:
-    result = []
-    if session.legal_hold:
-        result.append(Flag("held", _("Legal hold")))
-    if session.redactions:
-        label = _("Redacted ×%(count)s") % {"count": session.redactions}
-        result.append(Flag("redacted", label))
-    if session.archived_at:
-        result.append(Flag("archived", pgettext("session", "Archived")))
-    if session.expires_at and session.expires_at <= now:
-        result.append(Flag("expired", pgettext("session", "Expired")))
-    return result

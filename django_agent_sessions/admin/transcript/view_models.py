@@ -13,8 +13,7 @@ from django.utils import formats
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from django_agent_sessions.content.blob_refs import Path
-from django_agent_sessions.content.dialects.paths import path_to_json
+from django_agent_sessions.content.paths import Path, path_to_json
 from django_agent_sessions.queries.message_pages import MessagePreview
 
 MIN_GROUPED_CALLS = 4

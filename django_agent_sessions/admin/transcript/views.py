@@ -13,21 +13,21 @@ from uuid import UUID
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils import timezone
 from django.utils.cache import patch_cache_control
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from django_agent_sessions import audit
+from django_agent_sessions.admin.columns import session_flags
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import AuditEvent, SessionAgent
 from django_agent_sessions.queries import message_pages, replicas, search
 from django_agent_sessions.queries.message_pages import MessagePage, MessageQuery
 
-from . import actions, activity_chart, relations, sidebar
+from . import activity_chart, relations, sidebar
 from . import message_items as transcript_parts
 from .builder import TranscriptBuilder
 from .view_models import AgentLabel, SpeakerTurn
-from .viewers import Viewer, get_viewer_or_404
+from .viewers import Viewer, get_viewer_or_404, session_actions
 
 
 def transcript_urls(model_admin: Any) -> list[URLPattern]:
@@ -133,8 +133,8 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
         "more_agents": len(listed) > sidebar.MAX_AGENTS,
         "orchestrators": sidebar.orchestrators(viewer),
         "metadata": sidebar.metadata(viewer),
-        "flags": sidebar.flags(session, timezone.now()),
-        "steps": actions.session_actions(model_admin, viewer),
+        "flags": session_flags(session),
+        "steps": session_actions(model_admin, viewer),
         "kin": relations.session_relations(model_admin, viewer),
         "branch": relations.selected_side_branch(viewer, scope),
         "neighbours": _neighbour_links(model_admin, viewer),

@@ -1,11 +1,15 @@
-"""The detector protocol, and merging the results of several detectors."""
+r"""The detector protocol, and merging the results of several detectors.
+
+Detectors search texts whose escapes are decoded. Tools return JSON, often nested in JSON. There
+``\nalice@example.com`` is a line break before an address, not an address that begins with ``n``.
+"""
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
-
-from .escapes import Unescaped
 
 # Start and end, and also the kind if a detector finds several kinds.
 MatchTuple = tuple[int, int] | tuple[int, int, str]
@@ -75,3 +79,46 @@ def _merge(candidates: Iterable[tuple[Detection, int]]) -> Iterator[Detection]:
         current, best = Detection(current.start, max(current.end, place.end), kind), max(best, rank)
     if current is not None:
         yield current
+
+
+# Several backslashes: the text was escaped more than once.
+_ESCAPE = re.compile(r"\\(?<!\\\\)\\*+(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf\"'/])")
+_LETTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+
+
+class Unescaped:
+    """A text with its escapes decoded and a mapping of its positions to the original."""
+
+    def __init__(self, original: str) -> None:
+        self.text = original
+        self._ends: list[int] = []
+        self._shifts: list[int] = []
+        if "\\" in original:
+            self._decode(original)
+
+    def original(self, start: int, end: int) -> tuple[int, int]:
+        """Return the span in the original of a span in ``text``; it never splits an escape."""
+        return self._position(start), self._position(end)
+
+    def _decode(self, original: str) -> None:
+        pieces: list[str] = []
+        done = length = 0
+        for escape in _ESCAPE.finditer(original):
+            pieces += (original[done : escape.start()], _decode_escape(escape[0]))
+            length += escape.start() - done + 1
+            done = escape.end()
+            self._ends.append(length)
+            self._shifts.append(done - length)
+        pieces.append(original[done:])
+        self.text = "".join(pieces)
+
+    def _position(self, position: int) -> int:
+        index = bisect_right(self._ends, position) - 1
+        return position + self._shifts[index] if index >= 0 else position
+
+
+def _decode_escape(escape: str) -> str:
+    code = escape.lstrip("\\")
+    if len(code) > 1:
+        return chr(int(code[1:], 16))
+    return _LETTERS.get(code, code)

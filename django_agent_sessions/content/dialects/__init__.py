@@ -1,29 +1,46 @@
-"""Conversion of the messages of agent frameworks to neutral parts and columns.
+"""The message formats of agent frameworks, read without the frameworks.
 
 Each agent has a *dialect*, the message format of its framework. Lists, search, pages and exports
-show the neutral parts of a payload; its neutral columns are computed when it is written. An
-unknown value becomes a part of kind unknown with the raw value, so that nothing is lost.
+show the neutral parts of a payload; its neutral columns are computed when it is written.
 
-This package imports neither a framework nor Django.
+This package imports neither a framework nor Django. ``configure`` adds the dialects of a project.
 """
 
 from __future__ import annotations
 
-from . import assistant_ui, openai, strands
-from .parts import EMPTY_SUMMARY, Part, PartKind, Summary, unknown_part
-from .text import TEXT_CAP, displayable
+import functools
+import importlib
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .base import Dialect, ToolCallIds, TranscriptBlock, UnknownDialect
+from .parts import EMPTY_SUMMARY, TEXT_CAP, Part, PartKind, Summary, displayable
+from .vocabulary import Vocabulary
 
 __all__ = [
     "ASSISTANT_UI",
+    "EMPTY_SUMMARY",
     "OPENAI",
     "STRANDS",
     "TEXT_CAP",
+    "Dialect",
     "Part",
     "PartKind",
     "Summary",
+    "ToolCallIds",
+    "TranscriptBlock",
+    "UnknownDialect",
+    "Vocabulary",
+    "all_dialects",
+    "client_written",
+    "configure",
     "displayable",
-    "parts",
-    "summary",
+    "get",
+    "labels",
+    "load",
+    "recognize",
+    "vocabulary",
 ]
 
 STRANDS = "strands"
@@ -35,40 +52,93 @@ OPENAI = "openai"
 ASSISTANT_UI = "assistant-ui"
 """Messages that a browser stored with assistant-ui's client; the server did not create them."""
 
-
-def parts(dialect: str, payload: object) -> tuple[Part, ...]:
-    """Return the neutral parts of a payload."""
-    # A payload is untrusted: if the conversion fails, a page must still show it.
-    try:
-        if dialect == STRANDS:
-            return strands.parts(payload)
-        if dialect == OPENAI:
-            return openai.parts(payload)
-        if dialect == ASSISTANT_UI:
-            return assistant_ui.parts(payload)
-    except Exception:
-        return (unknown_part(payload),)
-    return (unknown_part(payload),)
+_BUILT_IN = (
+    f"{__name__}.strands.Strands",
+    f"{__name__}.openai.OpenAI",
+    f"{__name__}.assistant_ui.AssistantUI",
+)
+_MAX_NAME = 32
 
 
-def summary(dialect: str, payload: object) -> Summary:
-    """Return the neutral columns of a payload.
+def get(name: str) -> Dialect:
+    """Return the dialect of a name; one that shows JSON if the name is unknown."""
+    return _by_name(_configured()).get(name, _UNKNOWN)
 
-    Args:
-        dialect: ``STRANDS``, ``OPENAI`` or ``ASSISTANT_UI``.
-        payload: The message or item in the format of its framework.
 
-    Returns:
-        The summary; each value is valid for its column. This function never raises, so that any
-        message can be stored: an invalid payload has an empty summary.
+def all_dialects() -> Sequence[Dialect]:
+    """Return all dialects, the built-in ones first."""
+    return tuple(_by_name(_configured()).values())
+
+
+def labels() -> dict[str, str]:
+    """Return the labels of all dialects by name."""
+    return {dialect.name: dialect.label or dialect.name for dialect in all_dialects()}
+
+
+def client_written() -> list[str]:
+    """Return the names of the dialects whose messages clients wrote."""
+    return [dialect.name for dialect in all_dialects() if dialect.is_client_written]
+
+
+def recognize(payload: Mapping[str, Any]) -> Dialect:
+    """Return the dialect that a payload of an unknown format has, or the unknown one."""
+    return next((found for found in all_dialects() if found.recognize(payload)), _UNKNOWN)
+
+
+def vocabulary() -> Vocabulary:
+    """Return the vocabulary of all dialects: a state may have keys of several."""
+    return _vocabulary(_configured())
+
+
+def configure(paths: Callable[[], Sequence[str]]) -> None:
+    """Set the function that returns the dotted paths of the project's dialects."""
+    global _paths
+    _paths = paths
+
+
+def load(path: str) -> Dialect:
+    """Return the dialect at a dotted path.
+
+    Raises:
+        ImportError: There is nothing at the path.
+        TypeError: It is not a subclass of ``Dialect`` with a name of 1 to 32 characters.
     """
+    module, _, attribute = path.rpartition(".")
     try:
-        if dialect == STRANDS:
-            return strands.summary(payload)
-        if dialect == OPENAI:
-            return openai.summary(payload)
-        if dialect == ASSISTANT_UI:
-            return assistant_ui.summary(payload)
-    except Exception:
-        return EMPTY_SUMMARY
-    return EMPTY_SUMMARY
+        found = getattr(importlib.import_module(module), attribute)
+    except (AttributeError, ValueError):
+        raise ImportError(f"{path!r} does not exist") from None
+    if not (isinstance(found, type) and issubclass(found, Dialect)):
+        raise TypeError(f"{path!r} is not a subclass of Dialect")
+    if not 0 < len(found.name) <= _MAX_NAME:
+        raise TypeError(f"{path!r} must have a name of 1 to {_MAX_NAME} characters")
+    return found()
+
+
+def _configured() -> tuple[str, ...]:
+    return tuple(_paths())
+
+
+@functools.lru_cache(maxsize=8)
+def _by_name(paths: tuple[str, ...]) -> dict[str, Dialect]:
+    """Return the dialects by name; a project's own one overrides a built-in one."""
+    found = [load(path) for path in _BUILT_IN]
+    for path in paths:
+        try:
+            found.append(load(path))
+        except Exception:  # noqa: S112 - the system check reports it
+            continue
+    return {dialect.name: dialect for dialect in found}
+
+
+@functools.lru_cache(maxsize=8)
+def _vocabulary(paths: tuple[str, ...]) -> Vocabulary:
+    return functools.reduce(operator.or_, (d.vocabulary for d in _by_name(paths).values()))
+
+
+def _no_paths() -> Sequence[str]:
+    return ()
+
+
+_paths: Callable[[], Sequence[str]] = _no_paths
+_UNKNOWN = UnknownDialect()

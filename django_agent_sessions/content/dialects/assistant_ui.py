@@ -5,17 +5,21 @@ A payload is ``{"id": …, "parent_id": …, "format": …, "content": {…}}``.
 ``aui/v0``, assistant-ui's own (``role`` and ``content``). Other formats are converted as far as
 they have the same fields.
 
-Clients are untrusted: a summary has no token counts.
+Clients are untrusted: a summary has no token counts, which a client could invent.
 """
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
-from django_agent_sessions.content.blob_refs import Path
+from django_agent_sessions.content.blob_refs import PLACEHOLDER_IMAGE
+from django_agent_sessions.content.paths import Path
 
 from .arguments import parse_json, parse_json_container
+from .base import Dialect, ToolCallIds, TranscriptBlock
 from .media import (
     EncodedText,
     Media,
@@ -26,85 +30,165 @@ from .media import (
     media_type,
 )
 from .parts import (
-    EMPTY_SUMMARY,
     Part,
     PartKind,
-    Summary,
+    binary_part,
     neutral_role,
     result_part,
     text_of,
     text_or_media_part,
     unknown_part,
 )
-from .text import join_searchable_text, readable_texts
-
-_PathAndParts = tuple[Path, tuple[Part, ...]]
+from .redaction import Message, Redactor, mask
+from .vocabulary import ValueKind, Vocabulary, may_be_word, terms
 
 _LISTS = ("parts", "content")
 _STATUSES = {"output-available": "success", "output-error": "error", "output-denied": "error"}
 _INPUTS = ("input", "rawInput", "args", "argsText")
 _OUTPUTS = ("output", "result", "errorText")
+_TOOL_STATES = terms(
+    """
+    approval-requested approval-responded input-available input-streaming output-available
+    output-denied output-error
+    """
+)
+_STATES = _TOOL_STATES | {"streaming", "done"}
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_FLAGS = ("providerExecuted", "preliminary", "isError")
+_SOURCE_TYPES = ("url", "document")
+_TOOL_TYPES = ("dynamic-tool", "tool-call")
+_TOOL = "tool-"
+_NAMED_TYPES = (_TOOL, "data-")
+_DEFAULT_FORMAT = "ai-sdk/v6"
 
 
-def parts(payload: object) -> tuple[Part, ...]:
-    """Return the parts of a message."""
-    return tuple(part for _, found in parts_with_paths(payload) for part in found)
+class AssistantUI(Dialect):
+    """Messages that assistant-ui's client stored."""
 
+    name = "assistant-ui"
+    label = "assistant-ui"
+    is_client_written = True
+    vocabulary: ClassVar[Vocabulary] = Vocabulary(
+        enums=terms("format role type"),
+        names=terms("toolName"),
+        ids=terms("id parent_id sourceId toolCallId"),
+        prefixed_ids=terms("id parent_id"),
+        tools=terms("input"),
+        numbers=terms("height width"),
+        free=terms(
+            """
+            args callProviderMetadata custom input providerMetadata rawInput resultProviderMetadata
+            """
+        ),
+        digests=terms("content_digest"),
+        base64=terms("data"),
+        keys=terms(
+            """
+            approval approved argsText attachments audio content contentType data error errorText
+            file filename image isError mediaType message metadata mimeType name output parts
+            preliminary providerExecuted reason result size source sourceType state text title url
+            """
+        ),
+        words=terms(
+            """
+            ai-sdk/v6 assistant audio aui/v0 data document dynamic-tool file image reasoning source
+            source-document source-url step-start system text tool tool-call url user
+            """
+        ),
+    )
 
-def parts_with_paths(payload: object) -> Iterator[_PathAndParts]:
-    """Yield the paths and parts of a message."""
-    content = payload.get("content") if isinstance(payload, dict) else None
-    if not isinstance(content, dict):
-        yield (), (unknown_part(payload),)
-        return
-    for key in _LISTS:
-        value = content.get(key)
-        if (text := text_or_media_part(PartKind.TEXT, value)) is not None:
-            yield ("content", key), (text,)
+    def read(self, payload: object) -> Iterator[TranscriptBlock]:
+        content = payload.get("content") if isinstance(payload, dict) else None
+        if not isinstance(content, dict):
+            yield TranscriptBlock((), (unknown_part(payload),))
             return
-        if isinstance(value, list | tuple):
-            for position, part in enumerate(value):
-                yield from _part(part, ("content", key, position))
-            return
-    yield ("content",), (unknown_part(content),)
+        for key in _LISTS:
+            value = content.get(key)
+            if (text := text_or_media_part(PartKind.TEXT, value)) is not None:
+                yield TranscriptBlock(("content", key), (text,))
+                return
+            if isinstance(value, list | tuple):
+                for position, part in enumerate(value):
+                    yield from _part(part, ("content", key, position))
+                return
+        yield TranscriptBlock(("content",), (unknown_part(content),))
+
+    def role(self, payload: Message) -> str:
+        content = payload.get("content")
+        return neutral_role(content.get("role")) if isinstance(content, dict) else ""
+
+    def call_ids(self, payload: object) -> ToolCallIds:
+        """Return none: no model reads these messages, so that no call waits for its result."""
+        return ToolCallIds()
+
+    def binaries(self, block: Any) -> Iterator[EncodedText]:
+        for key in ("url", "image"):
+            value = block.get(key)
+            if isinstance(value, str) and value[:5].lower() != "data:":
+                continue
+            if is_encoded_text(value):
+                yield value
+        for holder in (block, block.get("audio")):
+            if not isinstance(holder, dict) or holder.get("sourceType") is not None:
+                continue
+            if is_encoded_text(value := holder.get("data")):
+                yield value
+
+    def redact(self, message: Message, redactor: Redactor) -> Any:
+        """Redact all content, so that the client can still open the thread.
+
+        A browser may have written anything under any key, so that each value is checked.
+        """
+        content = message.get("content")
+        redacted = _links(message, redactor)
+        redacted["content"] = _content(content, redactor) if isinstance(content, dict) else {}
+        return redacted
+
+    def replace(self, message: Message, redactor: Redactor) -> Any:
+        """Return a message at the same position in the thread."""
+        content = message.get("content")
+        value = content if isinstance(content, dict) else {}
+        role = value.get("role")
+        return {
+            **_links(message, redactor),
+            "content": {
+                **redactor.ids(value, "id", chosen=True),
+                "role": role if redactor.vocabulary.is_word(role) else "assistant",
+                "content" if message.get("format") == "aui/v0" else "parts": [_masked_text()],
+            },
+        }
+
+    def kind_of(self, parent: Message, key: str, value: object) -> ValueKind | None:
+        """Return the kind of tool states and type names, and of what a frontend defines."""
+        if key == "type" and isinstance(value, str) and value.startswith(_NAMED_TYPES):
+            return ValueKind.NAME
+        if key == "state" and "toolCallId" in parent and isinstance(value, str):
+            return ValueKind.WORD if value in _TOOL_STATES else None
+        is_content = (
+            (key in ("output", "result") and "toolCallId" in parent)
+            or (key == "data" and str(parent.get("type")).startswith("data"))
+            or (key == "metadata" and "parts" in parent)
+        )
+        return ValueKind.CONTENT if is_content else None
+
+    def drop_copies(self, before: Message, after: Message, changed: frozenset[str]) -> Message:
+        if "text" in changed:
+            after.pop("providerMetadata", None)
+        return after
 
 
-def summary(payload: object) -> Summary:
-    """Return the neutral columns of a message, without token counts."""
-    content = payload.get("content") if isinstance(payload, dict) else None
-    if not isinstance(content, dict):
-        return EMPTY_SUMMARY
-    text = join_searchable_text(readable_texts(parts(payload)))
-    return Summary(neutral_role(content.get("role")), text, None, None, None)
-
-
-def inline_binaries(part: dict[str, Any]) -> Iterator[EncodedText]:
-    """Yield the values of a part that may be binaries."""
-    for key in ("url", "image"):
-        value = part.get(key)
-        if isinstance(value, str) and value[:5].lower() != "data:":
-            continue
-        if is_encoded_text(value):
-            yield value
-    for holder in (part, part.get("audio")):
-        if not isinstance(holder, dict) or holder.get("sourceType") is not None:
-            continue
-        if is_encoded_text(value := holder.get("data")):
-            yield value
-
-
-def _part(part: Any, path: Path) -> Iterator[_PathAndParts]:
+def _part(part: Any, path: Path) -> Iterator[TranscriptBlock]:
     kind = part.get("type") if isinstance(part, dict) else None
     if not isinstance(kind, str):
-        yield path, (unknown_part(part),)
+        yield TranscriptBlock(path, (unknown_part(part),))
     elif isinstance(part.get("toolCallId"), str) and _tool_name(part, kind):
         yield from _tool(part, _tool_name(part, kind), path)
     elif kind == "step-start":
-        yield path, ()
+        yield TranscriptBlock(path, ())
     else:
         reader = _READERS.get(kind)
         found = reader(part) if reader is not None else None
-        yield path, (unknown_part(part) if found is None else found,)
+        yield TranscriptBlock(path, (unknown_part(part) if found is None else found,))
 
 
 def _tool_name(part: dict[str, Any], kind: str) -> str:
@@ -113,15 +197,15 @@ def _tool_name(part: dict[str, Any], kind: str) -> str:
     return kind.removeprefix("tool-") if kind.startswith("tool-") else ""
 
 
-def _tool(part: dict[str, Any], name: str, path: Path) -> Iterator[_PathAndParts]:
+def _tool(part: dict[str, Any], name: str, path: Path) -> Iterator[TranscriptBlock]:
     call_id = part["toolCallId"]
     input_key = next((key for key in _INPUTS if part.get(key) is not None), "")
     data = parse_json(part["argsText"]) if input_key == "argsText" else part.get(input_key)
     call = Part(PartKind.TOOL_CALL, name=name, call_id=call_id, data=data)
-    yield (*path, input_key) if input_key else path, (call,)
+    yield TranscriptBlock((*path, input_key) if input_key else path, (call,))
     for key in _OUTPUTS:
         if part.get(key) is not None:
-            yield (*path, key), (_result(part, key, call_id, name),)
+            yield TranscriptBlock((*path, key), (_result(part, key, call_id, name),))
 
 
 def _result(part: dict[str, Any], key: str, call_id: str, name: str) -> Part:
@@ -157,18 +241,14 @@ def _file(part: dict[str, Any]) -> Part | None:
         return None
     declared_type = _media_type(part.get("mediaType", part.get("mimeType"))) or found.media_type
     kind = PartKind.IMAGE if declared_type.startswith("image/") else PartKind.DOCUMENT
-    name = text_of(part.get("filename"))
-    return Part(kind, name=name, media_type=declared_type, size=found.size, url=found.url)
+    return binary_part(kind, found, media_type=declared_type, name=text_of(part.get("filename")))
 
 
 def _image(part: dict[str, Any]) -> Part | None:
     if not is_encoded_text(image := part.get("image")):
         return None
-    found = media_from_url(image)
     name = text_of(part.get("filename"))
-    return Part(
-        PartKind.IMAGE, name=name, media_type=found.media_type, size=found.size, url=found.url
-    )
+    return binary_part(PartKind.IMAGE, media_from_url(image), name=name)
 
 
 def _audio(part: dict[str, Any]) -> Part | None:
@@ -185,14 +265,11 @@ def _source(part: dict[str, Any]) -> Part | None:
     title = text_of(part.get("title"))
     if not url and not title:
         return None
-    declared_type = _media_type(part.get("mediaType"))
-    found = media_from_url(url)
-    return Part(
+    return binary_part(
         PartKind.DOCUMENT,
+        media_from_url(url),
+        media_type=_media_type(part.get("mediaType")),
         name=title or text_of(part.get("filename")),
-        media_type=declared_type or found.media_type,
-        size=found.size,
-        url=found.url,
     )
 
 
@@ -210,4 +287,121 @@ _READERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
     "source": _source,
     "source-url": _source,
     "source-document": _source,
+}
+
+
+# --- redaction -------------------------------------------------------------------------------
+
+
+def _masked_text() -> Message:
+    return {"type": "text", "text": mask()}
+
+
+def _links(message: Message, redactor: Redactor) -> Message:
+    # In this order: queries match the beginning of the serialized message.
+    links: Message = redactor.ids(message, "id", chosen=True)
+    digest = message.get("content_digest")
+    if isinstance(digest, str) and _DIGEST.fullmatch(digest):
+        links["content_digest"] = digest
+    if "parent_id" in message:
+        links["parent_id"] = redactor.ids(message, "parent_id", chosen=True).get("parent_id")
+    if "format" in message:
+        name = message["format"]
+        links["format"] = name if isinstance(name, str) and may_be_word(name) else _DEFAULT_FORMAT
+    return links
+
+
+def _content(content: Message, redactor: Redactor) -> Message:
+    redacted: Message = redactor.ids(content, "id", chosen=True)
+    if redactor.vocabulary.is_word(content.get("role")):
+        redacted["role"] = content["role"]
+    for key in ("parts", "content"):
+        value = content.get(key)
+        if isinstance(value, list):
+            redacted[key] = [_redacted_part(part, redactor) for part in value]
+        elif value is not None:
+            redacted[key] = mask()
+    return redacted
+
+
+def _redacted_part(part: Any, redactor: Redactor) -> Message:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if not isinstance(kind, str):
+        return _masked_text()
+    is_call = isinstance(part.get("toolCallId"), str)
+    if is_call and (kind in _TOOL_TYPES or kind.startswith(_TOOL)):
+        return _redacted_tool(part, kind, redactor)
+    # Names and values of an application's own data parts are content.
+    redact = _REDACTED.get(kind)
+    return _masked_text() if redact is None else {"type": kind, **redact(part, redactor)}
+
+
+def _redacted_tool(part: Message, kind: str, redactor: Redactor) -> Message:
+    if kind not in _TOOL_TYPES:
+        kind = _TOOL + redactor.safe_name(kind.removeprefix(_TOOL))
+    redacted: Message = {"type": kind, **redactor.ids(part, "toolCallId", chosen=True)}
+    if isinstance(name := part.get("toolName"), str):
+        redacted["toolName"] = redactor.safe_name(name)
+    redacted |= _flags(part, *_FLAGS) | _state(part)
+    for key, replacement in (
+        ("input", {}),
+        ("args", {}),
+        ("argsText", "{}"),
+        ("output", mask()),
+        ("result", mask()),
+        ("errorText", mask()),
+    ):
+        if key in part:
+            redacted[key] = replacement
+    approval = part.get("approval")
+    if isinstance(approval, dict):
+        redacted["approval"] = redactor.ids(approval, "id", chosen=True) | _flags(
+            approval, "approved"
+        )
+    return redacted
+
+
+def _redacted_text(part: Message, redactor: Redactor) -> Message:
+    return {"text": redactor.text(part.get("text")), **_state(part)}
+
+
+def _redacted_file(part: Message, redactor: Redactor) -> Message:
+    media_key = "mimeType" if "mimeType" in part else "mediaType"
+    data_key = "data" if "data" in part else "url"
+    if str(part.get(media_key)).lower().startswith("image/"):
+        return {media_key: "image/png", data_key: PLACEHOLDER_IMAGE}
+    text = base64.b64encode(mask("DOCUMENT").encode()).decode()
+    return {media_key: "text/plain", data_key: f"data:text/plain;base64,{text}"}
+
+
+def _redacted_source(part: Message, redactor: Redactor) -> Message:
+    redacted: Message = redactor.ids(part, "id", chosen=True)
+    if isinstance(name := part.get("sourceId"), str):
+        # Often the URL itself.
+        redacted["sourceId"] = redactor.pseudonym(name)
+    if part.get("sourceType") in _SOURCE_TYPES:
+        redacted["sourceType"] = part["sourceType"]
+    if "mediaType" in part:
+        redacted["mediaType"] = "text/plain"
+    return {**redacted, **{key: mask() for key in ("url", "title") if key in part}}
+
+
+def _state(part: Message) -> Message:
+    state = part.get("state")
+    return {"state": state} if isinstance(state, str) and state in _STATES else {}
+
+
+def _flags(value: Message, *keys: str) -> Message:
+    return {key: value[key] for key in keys if isinstance(value.get(key), bool)}
+
+
+_REDACTED: dict[str, Callable[[Message, Redactor], Message]] = {
+    "text": _redacted_text,
+    "reasoning": _redacted_text,
+    "file": _redacted_file,
+    "image": lambda part, redactor: {"image": PLACEHOLDER_IMAGE},
+    "source": _redacted_source,
+    "source-url": _redacted_source,
+    "source-document": _redacted_source,
+    "step-start": lambda part, redactor: {},
 }

@@ -1,9 +1,12 @@
-"""Media type and size of the binaries in payloads, without decoding or copying them."""
+"""Media type and size of the binaries in payloads, without decoding them; and their bytes."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
-from typing import NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
+from urllib.parse import unquote_to_bytes
 
 from django_agent_sessions.content.blob_refs import BlobRef
 
@@ -135,6 +138,34 @@ def media_from_data(encoded: EncodedText) -> Media:
     if isinstance(encoded, BlobRef) or encoded[:5].lower() == "data:":
         return media_from_url(encoded)
     return Media(size=base64_size(encoded))
+
+
+def decode_binary(value: Any) -> bytes | BlobRef | None:
+    """Return the bytes or the reference of a value in any encoding of the frameworks."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if isinstance(value, dict) and value.get("__bytes_encoded__") is True:
+        value = value.get("data")
+    if isinstance(value, BlobRef):
+        return value
+    if not isinstance(value, str) or value[:8].lower().startswith(("http:", "https:", "s3:")):
+        return None
+    if value[:5].lower() != "data:":
+        return _decode_base64(value)
+    header, comma, data = value.partition(",")
+    if not comma:
+        return None
+    if header.lower().endswith(";base64"):
+        return _decode_base64(data)
+    return unquote_to_bytes(data)
+
+
+def _decode_base64(text: str) -> bytes | None:
+    compact = "".join(text.split()).rstrip("=")
+    try:
+        return base64.b64decode(compact + "=" * (-len(compact) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return None
 
 
 def _valid_media_type(candidate: str) -> str:

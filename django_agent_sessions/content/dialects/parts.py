@@ -1,18 +1,24 @@
-"""The neutral types for payloads of all agent frameworks."""
+"""The neutral types for payloads of all agent frameworks, and their text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from django_agent_sessions.content.blob_refs import BlobRef
 
-from .media import media_from_url
+from .media import Media, media_from_url
 
 MAX_COUNT = 2**31 - 1
 """The largest token count or latency of a ``Summary``: the maximum of an integer column."""
+
+TEXT_CAP = 100_000
+"""The maximal length of a message's text for lists and search, in characters."""
+
+_INVALID = re.compile("[\x00\ud800-\udfff]")
 
 _ROLES = {
     "user": "user",
@@ -34,6 +40,9 @@ class PartKind(StrEnum):
     IMAGE = "image"
     DOCUMENT = "document"
     UNKNOWN = "unknown"
+
+
+_EXCLUDED = frozenset({PartKind.REASONING, PartKind.UNKNOWN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +130,13 @@ def text_or_media_part(kind: PartKind, value: object) -> Part | None:
     return Part(kind, media_type=media_type, size=value.size)
 
 
+def binary_part(kind: PartKind, media: Media, *, media_type: str = "", **fields: Any) -> Part:
+    """Return the part for a binary or a reference to one, with a declared media type if any."""
+    return Part(
+        kind, media_type=media_type or media.media_type, size=media.size, url=media.url, **fields
+    )
+
+
 def neutral_role(role: object) -> str:
     """Return the neutral role for a role of any dialect."""
     return _ROLES.get(role, "") if isinstance(role, str) else ""
@@ -164,3 +180,40 @@ def result_part(
         data=data,
         parts=contents,
     )
+
+
+def displayable(text: str) -> str:
+    """Replace characters that are invalid in databases, responses and pages.
+
+    A payload may contain NUL, which text columns reject, and lone surrogates, which UTF-8 cannot
+    encode.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        The text with each of them replaced by U+FFFD; its length does not change.
+    """
+    if text.isascii() and "\x00" not in text:
+        return text
+    return _INVALID.sub("\ufffd", text)
+
+
+def join_searchable_text(texts: Iterable[str]) -> str:
+    """Join the texts of a message for its text column, up to ``TEXT_CAP`` characters."""
+    joined: list[str] = []
+    remaining = TEXT_CAP
+    for text in texts:
+        if text:
+            joined.append(text[:remaining])
+            remaining -= len(text) + 1
+            if remaining <= 0:
+                break
+    return displayable("\n".join(joined))
+
+
+def readable_texts(parts: Iterable[Part]) -> Iterator[str]:
+    """Yield the texts of the text column: those of all parts but reasoning and unknown ones."""
+    for part in parts:
+        if part.kind not in _EXCLUDED:
+            yield part.text

@@ -9,8 +9,11 @@ A cache point is an instruction to the provider and has no part.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
+from django_agent_sessions.content.paths import Path
+
+from .base import Dialect, TranscriptBlock
 from .media import (
     EncodedText,
     Media,
@@ -27,55 +30,171 @@ from .parts import (
     Part,
     PartKind,
     Summary,
+    binary_part,
     count_of,
+    join_searchable_text,
     neutral_role,
+    readable_texts,
     result_part,
     text_of,
     text_or_media_part,
     unknown_part,
 )
-from .text import join_searchable_text, readable_texts
+from .redaction import Message, Redactor, mask, select
+from .vocabulary import Vocabulary, terms
 
 _Parts = tuple[Part, ...]
 _Reader = Callable[[Any], _Parts | None]
 """Converts the value of one block; returns None if the value is invalid for the block."""
 
 _STATUSES = frozenset({"success", "error"})
+_ROLES = ("user", "assistant")
+_TTLS = ("5m", "1h")
+_MASKS = {key: key.upper() for key in ("image", "document", "video", "audio")}
+_MASKS["reasoningContent"] = "REASONING"
 
 
-def parts(message: object) -> tuple[Part, ...]:
-    """Return the parts of a message."""
-    content = message.get("content") if isinstance(message, dict) else None
-    if (part := text_or_media_part(PartKind.TEXT, content)) is not None:
-        return (part,)
-    if not isinstance(content, list | tuple):
-        return (unknown_part(message),)
-    return tuple(part for block in content for part in _block(block, _BLOCKS))
+class Strands(Dialect):
+    """Messages of Strands Agents."""
 
-
-def summary(message: object) -> Summary:
-    """Return the neutral columns of a message.
-
-    Token counts and latency are those of its ``metadata``. The role is the stored one, which is
-    ``"user"`` for a message of tool results.
-    """
-    if not isinstance(message, dict):
-        return EMPTY_SUMMARY
-    role = neutral_role(message.get("role"))
-    text = join_searchable_text(_texts(message.get("content")))
-    metadata = message.get("metadata")
-    if not isinstance(metadata, dict):
-        return Summary(role, text, None, None, None)
-    usage, metrics = metadata.get("usage"), metadata.get("metrics")
-    if not isinstance(usage, dict):
-        usage = {}
-    return Summary(
-        role,
-        text,
-        count_of(usage.get("inputTokens")),
-        count_of(usage.get("outputTokens")),
-        count_of(metrics.get("latencyMs")) if isinstance(metrics, dict) else None,
+    name = "strands"
+    label = "Strands"
+    may_answer_twice = True
+    vocabulary: ClassVar[Vocabulary] = Vocabulary(
+        enums=terms("format role status stop_reason stopReason type"),
+        names=terms(
+            """
+            __name__ completed_nodes execution_order failed_nodes handoff_node interrupted_nodes
+            model next_nodes_to_execute node_history
+            """
+        ),
+        name_keyed=terms("node_results results"),
+        id_keyed=terms("interrupts"),
+        ids=terms("id response_id tool_use_id toolUseId tracking_id"),
+        prefixed_ids=terms("id"),
+        tools=terms("input interrupt_id toolUseId"),
+        counts=terms("accumulated_metrics accumulated_usage metrics usage"),
+        numbers=terms(
+            """
+            created_at documentChunk documentIndex end execution_count execution_time index
+            message_id removed_message_count start
+            """
+        ),
+        free=terms(
+            """
+            app_data custom input invocation_state json reason response shared_context
+            structuredContent
+            """
+        ),
+        sealed=terms("signature"),
+        base64=terms("bytes data"),
+        keys=terms(
+            """
+            __bytes_encoded__ _internal_state activated assistant_message bucketOwner bytes
+            cachePoint cacheReadInputTokens cacheWriteInputTokens checkpoint citations
+            citationsContent completed_tool_results content context current_task cycle_durations
+            data description document documentChar documentPage domain domainLocation error
+            guardContent image inputTokens interrupt_state latencyMs location message messages
+            metadata model_state name outcome outputTokens pinned qualifiers reasoningContent
+            reasoningSignature reasoningText redactedContent result s3Location searchResultIndex
+            source sourceContent state structured_output summary summary_message text
+            timeToFirstByteMs title tool_metrics tool_result toolResult tools toolUse totalTokens
+            traces ttl uri url value version video web
+            """
+        ),
+        words=terms(
+            """
+            aac agent_result assistant audio cancelled checkpoint completed content_filtered csv
+            default doc document docx end_turn error executing failed flac flv gif graph
+            guardrail_intervened html image interrupt interrupted jpeg jpg limit_output_tokens
+            limit_total_tokens limit_turns max_tokens md message mkv mov mp3 mp4 mpeg mpg
+            multiagent_result node_result opus pdf pending png regular stop_sequence success svg
+            swarm system text three_gp tool_use txt unknown user video wav webm webp wmv xls xlsx
+            """
+        ),
     )
+
+    def recognize(self, payload: Mapping[str, Any]) -> bool:
+        content = payload.get("content")
+        return (
+            "type" not in payload
+            and isinstance(content, list)
+            and all(isinstance(block, dict) and "type" not in block for block in content)
+            and bool(content)
+        )
+
+    def read(self, payload: object) -> Iterator[TranscriptBlock]:
+        content = payload.get("content") if isinstance(payload, dict) else None
+        if (part := text_or_media_part(PartKind.TEXT, content)) is not None:
+            yield TranscriptBlock(("content",), (part,))
+        elif not isinstance(content, list | tuple):
+            yield TranscriptBlock((), (unknown_part(payload),))
+        else:
+            for position, block in enumerate(content):
+                path = ("content", position)
+                parts = tuple(_block(block, _BLOCKS))
+                yield TranscriptBlock(path, parts, tuple(_result_contents(block, path)))
+
+    def summarize(self, payload: object) -> Summary:
+        """Return the neutral columns; tokens and latency are those of the ``metadata``.
+
+        The role is the stored one, which is ``"user"`` for a message of tool results.
+        """
+        if not isinstance(payload, dict):
+            return EMPTY_SUMMARY
+        role = neutral_role(payload.get("role"))
+        text = join_searchable_text(_texts(payload.get("content")))
+        metadata = payload.get("metadata")
+        if not isinstance(metadata, dict):
+            return Summary(role, text, None, None, None)
+        usage, metrics = metadata.get("usage"), metadata.get("metrics")
+        if not isinstance(usage, dict):
+            usage = {}
+        return Summary(
+            role,
+            text,
+            count_of(usage.get("inputTokens")),
+            count_of(usage.get("outputTokens")),
+            count_of(metrics.get("latencyMs")) if isinstance(metrics, dict) else None,
+        )
+
+    def binaries(self, block: Any) -> Iterator[Any]:
+        for value in block.values():
+            inner = value.get("image", value) if isinstance(value, dict) else {}
+            source = inner.get("source")
+            if isinstance(source, dict):
+                yield source.get("bytes")
+
+    def placeholder(self, block: Any, text: str) -> Any:
+        return {"text": text}
+
+    def messages_in(self, document: Any) -> Iterator[tuple[Path, Any]]:
+        """Yield the messages of a snapshot, and those of the nodes of a graph or a swarm."""
+        yield from _messages(document, ())
+
+    def redact(self, message: Message, redactor: Redactor) -> Any:
+        redacted: Message = {}
+        for key, value in message.items():
+            if key == "role" and redactor.vocabulary.is_word(value):
+                redacted[key] = value
+            elif key == "tracking_id" and isinstance(value, str):
+                redacted[key] = redactor.safe_id(value)
+            elif key == "content":
+                blocks = value if isinstance(value, list) else [value]
+                redacted[key] = [_redacted_block(block, redactor) for block in blocks]
+            elif key == "metadata" and isinstance(value, dict):
+                redacted[key] = _redacted_metadata(value)
+        return redacted
+
+    def replace(self, message: Message, redactor: Redactor) -> Any:
+        return {**super().replace(message, redactor), "content": [{"text": mask()}]}
+
+    def drop_copies(self, before: Message, after: Message, changed: frozenset[str]) -> Message:
+        reasoning = after.get("reasoningContent")
+        text = reasoning.get("reasoningText") if isinstance(reasoning, dict) else None
+        is_signed = isinstance(text, dict) and bool(text.get("signature"))
+        # Providers reject reasoning whose signature does not match.
+        return {"text": mask()} if "reasoningContent" in changed and is_signed else after
 
 
 def _texts(content: object) -> Iterator[str]:
@@ -158,18 +277,15 @@ def _media(kind: PartKind, family: str) -> _Reader:
         source = value.get("source") if isinstance(value, dict) else None
         if not isinstance(source, dict):
             return None
-        found = _source(source)
-        return (
-            Part(
-                kind,
-                text=_source_text(source),
-                name=text_of(value.get("name")),
-                data={"context": value["context"]} if value.get("context") else None,
-                media_type=media_type(family, value.get("format")) or found.media_type,
-                size=found.size,
-                url=found.url,
-            ),
+        part = binary_part(
+            kind,
+            _source(source),
+            media_type=media_type(family, value.get("format")),
+            text=_source_text(source),
+            name=text_of(value.get("name")),
+            data={"context": value["context"]} if value.get("context") else None,
         )
+        return (part,)
 
     return read
 
@@ -262,3 +378,70 @@ _BLOCKS: dict[str, _Reader] = {
     "guardContent": _guard_content,
     "citationsContent": _citations,
 }
+
+
+def _result_contents(block: object, path: Path) -> Iterator[TranscriptBlock]:
+    result = block.get("toolResult") if isinstance(block, dict) else None
+    contents = result.get("content") if isinstance(result, dict) else None
+    if isinstance(contents, list | tuple):
+        for position, content in enumerate(contents):
+            parts = tuple(_block(content, _RESULT_BLOCKS))
+            yield TranscriptBlock((*path, "toolResult", "content", position), parts)
+
+
+def _messages(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if isinstance(value, dict):
+        if value.get("role") in _ROLES and isinstance(value.get("content"), list):
+            yield path, value
+        else:
+            for key, item in value.items():
+                yield from _messages(item, (*path, key))
+    elif isinstance(value, list):
+        for position, item in enumerate(value):
+            yield from _messages(item, (*path, position))
+
+
+# --- redaction -------------------------------------------------------------------------------
+
+
+def _redacted_block(block: Any, redactor: Redactor) -> Message:
+    key = next(iter(block), "") if isinstance(block, dict) else ""
+    value = block[key] if isinstance(block, dict) and key else None
+    if key == "cachePoint":
+        point = value if isinstance(value, dict) else {}
+        ttl = {"ttl": point["ttl"]} if point.get("ttl") in _TTLS else {}
+        return {key: {"type": "default", **ttl}}
+    if key == "toolUse" and isinstance(value, dict):
+        return {key: {**redactor.ids(value, "toolUseId"), **redactor.name(value), "input": {}}}
+    if key == "toolResult" and isinstance(value, dict):
+        return {key: _redacted_result(value, redactor)}
+    if key == "text":
+        return {"text": redactor.text(value)}
+    return {"text": mask(_MASKS.get(key, "") if isinstance(key, str) else "")}
+
+
+def _redacted_result(result: Message, redactor: Redactor) -> Message:
+    content = result.get("content")
+    length = max(1, len(content) if isinstance(content, list) else 1)
+    redacted: Message = redactor.ids(result, "toolUseId")
+    if redactor.vocabulary.is_word(result.get("status")):
+        redacted["status"] = result["status"]
+    return {**redacted, "content": [{"text": mask()}] * length}
+
+
+def _redacted_metadata(metadata: Message) -> Message:
+    kept = {name: _numbers(value) for name, value in select(metadata, "usage", "metrics").items()}
+    custom = metadata.get("custom")
+    if isinstance(custom, dict) and isinstance(custom.get("pinned"), bool):
+        # This flag of conversation managers is not content.
+        kept["custom"] = {"pinned": custom["pinned"]}
+    return kept
+
+
+def _numbers(value: Any) -> Message:
+    numbers = value if isinstance(value, dict) else {}
+    return {
+        key: number
+        for key, number in numbers.items()
+        if key in Strands.vocabulary.all_keys and isinstance(number, int | float)
+    }

@@ -6,13 +6,19 @@ here is a function of its arguments and needs neither a database nor an SDK.
 
 from __future__ import annotations
 
+from django_agent_sessions.content.dialects.redaction import mask
+
 from .finders import DetectorFinder, Finder, Match, PatternFinder, TextFinder, find_matches
-from .masks import MASK_PATTERN, mask
+from .masks import MASK_PATTERN, replacement_ids, safe_id
 from .message_redaction import redact_block, redact_message, redact_spans
 from .payloads import MaskedMatch, mask_text, mask_tree
-from .reapplied import reapply_redaction, searchable_texts
-from .removed_text import mask_texts, mask_texts_in_place, masked_texts
-from .replacement_ids import replacement_ids, safe_id
+from .removed_text import (
+    mask_texts,
+    mask_texts_in_place,
+    masked_texts,
+    reapply_redaction,
+    searchable_texts,
+)
 
 __all__ = [
     "MASK_PATTERN",

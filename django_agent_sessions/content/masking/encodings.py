@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
+from django_agent_sessions.content.blob_refs import DATA_URL_PREFIX
+
 MAX_DEPTH = 200
 """The maximal depth of a searched payload, including JSON inside of its strings."""
 
-_DATA_URL = re.compile(r"data:[^,]{0,300};base64,", re.IGNORECASE)
 _JSON_START = ("{", "[", '"')
 _CODED = "[A-Za-z0-9+/_-]"
 _URL_SAFE = str.maketrans("-_", "+/")
@@ -50,7 +51,7 @@ def within_escape(text: str, position: int) -> bool:
 
 def base64_start(text: str) -> int:
     """Return the position of the base64 in a data URL, 0 if the text is no data URL."""
-    match = _DATA_URL.match(text)
+    match = DATA_URL_PREFIX.match(text)
     return match.end() if match else 0
 
 

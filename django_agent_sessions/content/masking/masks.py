@@ -1,4 +1,4 @@
-"""Format of masks.
+"""Masks, and replacements for ids and names that contain redacted text.
 
 The text inside of a mask is not searched again, and a user can write
 ``[REDACTED:4111111111111111]``. Therefore only masks of known kinds count as masks.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import re
+
+from django.utils.crypto import salted_hmac
 
 from django_agent_sessions.conf import get_settings
 from django_agent_sessions.content import detectors
@@ -24,10 +26,24 @@ _BUILT_IN_KINDS = frozenset(
     }
 )  # fmt: skip
 
+_REPLACEMENT = re.compile(r"(?:redacted-|[a-z]{1,12}_redacted)[0-9a-f]{20}\Z")
+_PREFIX = re.compile(r"[a-z]{1,12}_")
+"""The prefix of an OpenAI id, which names the type of the object."""
+_KNOWN_PREFIXES = frozenset(
+    {
+        "msg_", "rs_", "fc_", "fco_", "call_", "ws_", "fs_", "cu_", "cuo_", "ci_", "ig_", "mcp_",
+        "mcpl_", "mcpr_", "mcpa_", "resp_", "cmp_", "ctc_", "ctco_", "lsh_", "sh_", "sho_", "apc_",
+        "apco_", "tsc_", "tso_", "conv_", "item_", "prog_",
+    }
+)  # fmt: skip
 
-def mask(kind: str = "") -> str:
-    """Return the mask for a kind, or the general mask."""
-    return f"[REDACTED:{kind}]" if kind else "[REDACTED]"
+# The ids of some providers end in (long) base64.
+_PROVIDER_ID = re.compile(r"(?!.*://)[A-Za-z0-9_.:|+/=~\-]{1,4096}")
+_CLIENT_ID = re.compile(r"[A-Za-z0-9_.:|\-]{1,128}")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,63}")
+
+REPLACEMENT_NAME = "redacted"
+"""Replaces the name of a tool or program if the name may contain other text."""
 
 
 def mask_spans(text: str) -> list[tuple[int, int]]:
@@ -55,3 +71,44 @@ def _is_known(text: str) -> bool:
 def _configured_kinds(paths: tuple[str, ...]) -> frozenset[str]:
     # Only the detectors' names: a kind that a detector computes may contain what it found.
     return frozenset(name.upper() for name in detectors.names()) if paths else frozenset()
+
+
+def replacement_ids(text: str) -> tuple[str, ...]:
+    """Return the possible replacements of an id: without a prefix, then with its prefix if any."""
+    # Deterministic, so that references still match; keyed, so that the id cannot be guessed; and of
+    # characters that every provider accepts.
+    data = text.encode(errors="surrogatepass")
+    digest = salted_hmac("agent_sessions.masking", data, algorithm="sha256").hexdigest()[:20]
+    prefix = _PREFIX.match(text)
+    plain = f"redacted-{digest}"
+    return (plain,) if prefix is None else (plain, f"{prefix[0]}redacted{digest}")
+
+
+def is_replacement_id(text: str) -> bool:
+    """Return whether an id was made by :func:`replacement_ids`."""
+    return _REPLACEMENT.match(text) is not None
+
+
+def replacement_id(text: str, start: int, *, prefixed: bool) -> str:
+    """Return the replacement of an id in which a match starts at ``start``."""
+    plain, *others = replacement_ids(text)
+    prefix = _PREFIX.match(text) if prefixed else None
+    if prefix is None or (start < prefix.end() and prefix[0] not in _KNOWN_PREFIXES):
+        return plain
+    return others[0]
+
+
+def safe_id(text: str, *, prefixed: bool = False, chosen: bool = False) -> str:
+    """Return an id of a redacted message, replaced unless it has the form of an id."""
+    plain = (_CLIENT_ID if chosen else _PROVIDER_ID).fullmatch(text) is not None
+    return text if plain or is_mask(text) else replacement_id(text, 0, prefixed=prefixed)
+
+
+def pseudonymous_id(text: str) -> str:
+    """Replace an id that no other item refers to."""
+    return text if is_replacement_id(text) else replacement_ids(text)[0]
+
+
+def safe_name(text: str) -> str:
+    """Return a tool's name in a redacted message, replaced unless it has the form of a name."""
+    return text if _NAME.fullmatch(text) or is_mask(text) else REPLACEMENT_NAME

@@ -11,51 +11,32 @@ import base64
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
-from django_agent_sessions.content.blob_refs import Path
+from django_agent_sessions.content import dialects
 from django_agent_sessions.content.detectors import Detector
+from django_agent_sessions.content.dialects.redaction import mask
+from django_agent_sessions.content.dialects.vocabulary import ValueKind, is_name, may_be_word
+from django_agent_sessions.content.paths import Path, value_at
 
-from .binary import find_matches_in_bytes
 from .encodings import base64_start, decode_base64, parse_embedded_json, within_escape
-from .finders import DetectorFinder, Finder, Match, TextFinder, find_matches
-from .masks import mask
+from .finders import (
+    DetectorFinder,
+    Finder,
+    Match,
+    TextFinder,
+    find_matches,
+    find_matches_in_bytes,
+)
+from .masks import is_replacement_id, replacement_id
 from .replacement import drop_copies, ensure_json, mask_matches, replace_texts
-from .replacement_ids import PREFIXED_ID_KEYS, is_replacement_id, replacement_id
-from .vocabulary import (
-    COUNTS,
-    ENUMS,
-    IDS,
-    KEYS,
-    NAME_KEYED_DICTS,
-    NAMES,
-    NUMBERS,
-    TOOL_STATES,
-    is_name,
-    is_prefixed_type,
-    is_word,
-    may_be_word,
-)
 
-_FREE = frozenset(
-    {
-        "input", "json", "structuredContent", "arguments", "parameters", "shared_context",
-        "app_data", "custom", "response", "reason", "invocation_state",
-        "args", "rawInput", "providerMetadata", "callProviderMetadata", "resultProviderMetadata",
-    }
-)  # fmt: skip
-_SEALED = frozenset({"signature", "encrypted_content"})
-_CALLS = frozenset(
-    {"toolUseId", "call_id", "arguments", "input", "interrupt_id", "parameters", "input_schema"}
-)
-_BASE64 = frozenset({"data", "file_data", "result", "b64_json"})
 _BASE64_TEXT = re.compile(r"[A-Za-z0-9+/=\r\n]{8,}\Z")
 _BYTES = "__bytes_encoded__"
 """The key with which Strands marks bytes in base64."""
-_NOT_JOINED = _SEALED | ENUMS | NAMES | IDS | _FREE | {"name"}
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _LONGEST_PLAIN = 256
 _SHORTEST_IN_BASE64 = 8
@@ -114,6 +95,13 @@ class _Masker:
     def __init__(self, finders: Sequence[Finder], kept: list[Path]) -> None:
         self._finders = finders
         self._kept = kept
+        # Asked for every key, therefore without those that have no answer.
+        self._kinds = [
+            dialect.kind_of
+            for dialect in dialects.all_dialects()
+            if type(dialect).kind_of is not dialects.Dialect.kind_of
+        ]
+        self._known = dialects.vocabulary()
         self._exact = [finder for finder in finders if finder.exact]
         self.hits: list[MaskedMatch] = []
 
@@ -147,25 +135,39 @@ class _Masker:
             return self._base64(item, path)
         if free:
             return self.value(item, path, True)
-        if key == "type" and isinstance(item, str) and is_prefixed_type(item):
-            return self._name(item, path)
-        if key == "state" and "toolCallId" in parent and _is_state(item):
+        kind = self._kind(parent, key, item)
+        if kind is ValueKind.WORD:
             return item
-        if key in ENUMS and isinstance(item, str):
-            return item if is_word(item) else self._word(item, path)
-        if key in NAMES or (key == "name" and is_tool(parent)):
+        if kind is ValueKind.NAME:
             return self._name(item, path)
-        if key == "content_digest" and isinstance(item, str) and _DIGEST.match(item):
-            return item
-        if key in _SEALED and isinstance(item, str):
-            return self._sealed(item, path)
-        if key in IDS and isinstance(item, str):
-            return self._id(item, path, key in PREFIXED_ID_KEYS)
-        if key in COUNTS and isinstance(item, dict):
+        if isinstance(item, str) and (mask_text := self._text_masker(key, item)) is not None:
+            return mask_text(item, path)
+        if key in self._known.counts and isinstance(item, dict):
             return self._counts(item, path)
-        if key in _BASE64 and isinstance(item, str) and _BASE64_TEXT.match(item):
-            return self._base64(item, path)
-        return self.value(item, path, key in _FREE or _is_free(parent, key))
+        return self.value(item, path, kind is ValueKind.CONTENT or key in self._known.free)
+
+    def _kind(self, parent: dict[str, Any], key: str, item: Any) -> ValueKind | None:
+        if key in self._known.names or (key == "name" and self._known.is_tool(parent)):
+            return ValueKind.NAME
+        for kind_of in self._kinds:
+            if (kind := kind_of(parent, key, item)) is not None:
+                return kind
+        return None
+
+    def _text_masker(self, key: str, text: str) -> Callable[[str, Path], str] | None:
+        """Return the method that masks the text at a key; None if it is plain."""
+        known = self._known
+        if key in known.enums:
+            return _unchanged if known.is_word(text) else self._word
+        if key in known.digests and _DIGEST.match(text):
+            return _unchanged
+        if key in known.sealed:
+            return self._sealed
+        if key in known.ids:
+            return self._prefixed_id if key in known.prefixed_ids else self._id
+        if key in known.base64 and _BASE64_TEXT.match(text):
+            return self._base64
+        return None
 
     def _list(self, value: Sequence[Any], path: Path, free: bool) -> Sequence[Any]:
         changed: list[Any] = []
@@ -181,13 +183,13 @@ class _Masker:
         """Mask matches that begin in one block and end in another."""
         indexes_by_path: dict[Path, list[int]] = {}
         for index, item in enumerate(items):
-            for inner in _text_paths(item, free):
+            for inner in self._text_paths(item, free):
                 indexes_by_path.setdefault(inner, []).append(index)
         changed: dict[int, dict[Path, str]] = {}
         for inner, members in indexes_by_path.items():
             if len(members) < 2:
                 continue
-            texts = [str(_value_at(items[index], inner)) for index in members]
+            texts = [str(value_at(items[index], inner)) for index in members]
             masked_texts = self._mask_joined(texts, path, members, inner, "", self._finders)
             if self._exact:
                 # Blocks may also be separate lines.
@@ -201,6 +203,16 @@ class _Masker:
         for index, texts_of in changed.items():
             items[index] = replace_texts(items[index], texts_of)
         return bool(changed)
+
+    def _text_paths(self, item: Any, free: bool, depth: int = 3) -> Iterator[Path]:
+        """Yield the paths of texts in a block that may continue in the next block."""
+        if isinstance(item, str):
+            yield ()
+        elif isinstance(item, dict) and depth:
+            for key, inner in item.items():
+                if free or key not in self._known.not_joined:
+                    for rest in self._text_paths(inner, free, depth - 1):
+                        yield (key, *rest)
 
     def _mask_joined(
         self,
@@ -266,12 +278,12 @@ class _Masker:
         return ensure_json(text, self._mask_matches(text, found, path))
 
     def _key(self, key: Any, path: Path, free: bool) -> Any:
-        if not isinstance(key, str) or (not free and key in KEYS):
+        if not isinstance(key, str) or (not free and key in self._known.all_keys):
             return key
-        if not free and path and path[-1] in NAME_KEYED_DICTS:
+        if not free and path and path[-1] in self._known.name_keyed:
             return self._name(key, (*path, key))
-        if not free and path and path[-1] == "interrupts":
-            return self._id(key, (*path, key), False)
+        if not free and path and path[-1] in self._known.id_keyed:
+            return self._id(key, (*path, key))
         found = find_matches(key, self._finders)
         for place in found:
             self._hit((*path, key), key, place)
@@ -319,7 +331,10 @@ class _Masker:
         same = all(key in changed and changed[key] is item for key, item in value.items())
         return value if same else changed
 
-    def _id(self, text: str, path: Path, prefixed: bool) -> str:
+    def _prefixed_id(self, text: str, path: Path) -> str:
+        return self._id(text, path, prefixed=True)
+
+    def _id(self, text: str, path: Path, *, prefixed: bool = False) -> str:
         found = () if is_replacement_id(text) else find_matches(text, self._exact)
         if not found:
             return text
@@ -327,7 +342,7 @@ class _Masker:
         return replacement_id(text, found[0].start, prefixed=prefixed)
 
     def _number(self, number: float, path: Path, free: bool) -> Any:
-        if not free and any(step in NUMBERS for step in path[-2:]):
+        if not free and any(step in self._known.numbers for step in path[-2:]):
             return number
         try:
             text = repr(number)
@@ -394,37 +409,5 @@ class _Masker:
         )
 
 
-def is_tool(parent: dict[str, Any]) -> bool:
-    """Return whether the ``name`` in a dict is the name of a tool."""
-    return not _CALLS.isdisjoint(parent) or parent.get("role") in ("function", "tool")
-
-
-def _is_state(value: Any) -> bool:
-    return isinstance(value, str) and value in TOOL_STATES
-
-
-def _is_free(parent: dict[str, Any], key: str) -> bool:
-    """Return whether a key holds content that a frontend or an application defines."""
-    if key in ("output", "result"):
-        return "toolCallId" in parent
-    if key == "data":
-        return str(parent.get("type")).startswith("data")
-    return key == "metadata" and "parts" in parent
-
-
-def _text_paths(item: Any, free: bool, depth: int = 3) -> Iterator[Path]:
-    """Yield the paths of texts in a block that may continue in the next block."""
-    if isinstance(item, str):
-        yield ()
-    elif isinstance(item, dict) and depth:
-        for key, inner in item.items():
-            if not free and (key in _NOT_JOINED):
-                continue
-            for rest in _text_paths(inner, free, depth - 1):
-                yield (key, *rest)
-
-
-def _value_at(value: Any, path: Path) -> Any:
-    for key in path:
-        value = value[key]
-    return value
+def _unchanged(text: str, path: Path) -> str:
+    return text

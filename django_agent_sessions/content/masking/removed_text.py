@@ -1,18 +1,18 @@
-"""Finding out which texts a redaction masked, and masking them in objects in memory."""
+"""What a redaction removed, and removing it from copies in memory."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from .encodings import base64_start, decode_base64, parse_embedded_json
 from .finders import TextFinder, may_match
-from .masks import MASK_PATTERN
-from .masks import mask_spans as masks_in
+from .masks import MASK_PATTERN, mask_spans
 from .payloads import mask_tree
 
 _SHORTEST = 2
+_SHORTEST_SEARCHED = 6
 _CANDIDATES = 12
 # Keys whose masks are equal are distinguished by a number.
 _NUMBERED = re.compile(r" \(\d+\)\Z")
@@ -44,6 +44,42 @@ def mask_texts_in_place(value: Any, secrets: Collection[str], *, free: bool = Fa
     else:
         value[:] = masked_value
     return True
+
+
+def reapply_redaction(live: Any, before: Any, after: Any) -> Any:
+    """Apply the difference of ``before`` and ``after`` to a copy that has changed since."""
+    if before == after:
+        return live
+    if live == before:
+        return after
+    if isinstance(live, dict) and isinstance(before, dict) and isinstance(after, dict):
+        # A redacted key has a new name at the same position.
+        if len(before) != len(after):
+            return live
+        names = dict(zip(before, after, strict=True))
+        return {
+            names.get(key, key): reapply_redaction(item, before[key], after[names[key]])
+            if key in before
+            else item
+            for key, item in live.items()
+        }
+    if isinstance(live, list) and isinstance(before, list) and isinstance(after, list):
+        if len(before) != len(after):
+            return live
+        pairs = zip(before, after, strict=True)
+        return [
+            reapply_redaction(item, *pair) if pair is not None else item
+            for item, pair in zip(live, [*pairs, *[None] * len(live)], strict=False)
+        ]
+    return live
+
+
+def searchable_texts(secrets: Iterable[str]) -> set[str]:
+    """Return the texts that are long enough to be searched everywhere.
+
+    A short text such as "10" or "yes" also occurs in unrelated content.
+    """
+    return {secret for secret in secrets if len(secret.strip()) >= _SHORTEST_SEARCHED}
 
 
 def _removed_texts(before: Any, after: Any) -> Iterator[str]:
@@ -153,7 +189,7 @@ def _positions(
 
 
 def _contains_mask(value: Any) -> bool:
-    return any(masks_in(text) for text in _texts(value))
+    return any(mask_spans(text) for text in _texts(value))
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -7,17 +7,18 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from django_agent_sessions.content.blob_refs import Path
+from django_agent_sessions.content import dialects
+from django_agent_sessions.content.dialects.redaction import mask
+from django_agent_sessions.content.paths import Path
 
 from .encodings import parse_embedded_json
 from .finders import Match
-from .masks import mask
-from .masks import mask_spans as masks_in
+from .masks import mask_spans
 
 
 def replace_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
     """Mask parts of a text; JSON stays JSON."""
-    masks = masks_in(text)
+    masks = mask_spans(text)
     unchanged = set(masks)
     found: list[Match] = []
     for start, end in sorted(_widen(span, masks) for span in spans):
@@ -84,17 +85,7 @@ def ensure_json(before: str, after: str) -> str:
 
 def drop_copies(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     """Remove copies of a changed text in other forms, and signatures of it."""
-    reasoning = after.get("reasoningContent")
-    if reasoning is not None and reasoning is not before["reasoningContent"]:
-        reasoning_text = reasoning.get("reasoningText") if isinstance(reasoning, dict) else None
-        if isinstance(reasoning_text, dict) and reasoning_text.get("signature"):
-            # Providers reject reasoning whose signature does not match.
-            return {"text": mask()}
-    changed = {key for key in after if after[key] is not before.get(key)}
-    if "logprobs" in after and "text" in changed:
-        after["logprobs"] = []
-    if "providerMetadata" in after and "text" in changed:
-        del after["providerMetadata"]
-    if "encrypted_content" in after and changed & {"summary", "content"}:
-        after["encrypted_content"] = None
+    changed = frozenset(key for key in after if after[key] is not before.get(key))
+    for dialect in dialects.all_dialects():
+        after = dialect.drop_copies(before, after, changed)
     return after

@@ -23,7 +23,7 @@ from uuid import UUID
 
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import RedactionScopeError
-from django_agent_sessions.governance.changes import change
+from django_agent_sessions.governance.session_change import change
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.locking import write
 from django_agent_sessions.values.owners import EVERYBODY

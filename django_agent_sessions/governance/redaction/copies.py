@@ -10,8 +10,8 @@ from uuid import UUID
 from django.db.models import Q
 
 from django_agent_sessions.content import masking
-from django_agent_sessions.content.blob_refs import Path, value_at
 from django_agent_sessions.content.masking import Finder
+from django_agent_sessions.content.paths import Path, value_at
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
 

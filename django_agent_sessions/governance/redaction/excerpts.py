@@ -6,9 +6,8 @@ import json
 from typing import Any
 
 from django_agent_sessions.content import dialects, masking
-from django_agent_sessions.content.blob_refs import value_at
 from django_agent_sessions.content.dialects import Part
-from django_agent_sessions.content.dialects.paths import blocks
+from django_agent_sessions.content.paths import value_at
 from django_agent_sessions.models.fields import CorruptPayload
 
 from .scope_groups import PositionalScope, Spans
@@ -29,13 +28,13 @@ def excerpts(step: PositionalScope, payload: Any, dialect: str) -> list[tuple[st
         # A corrupt payload has no paths and is redacted as a whole.
         text = payload.text
     elif isinstance(step, WholeMessage):
-        text = "\n".join(filter(None, map(_part_text, dialects.parts(dialect, payload))))
+        text = "\n".join(filter(None, map(_part_text, dialects.get(dialect).parts(payload))))
     else:
         path = step.path
         text = next(
             (
                 "\n".join(filter(None, map(_part_text, candidate.parts)))
-                for block in blocks(dialect, payload)
+                for block in dialects.get(dialect).blocks(payload)
                 for candidate in (block, *block.inner)
                 if candidate.path == path
             ),

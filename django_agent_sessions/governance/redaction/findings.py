@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django_agent_sessions.content import masking
-from django_agent_sessions.content.blob_refs import Path
 from django_agent_sessions.content.masking import Finder
+from django_agent_sessions.content.paths import Path
 from django_agent_sessions.models.content_columns import content_columns_of
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.store.contents import Copy, MessageRow

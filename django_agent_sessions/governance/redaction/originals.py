@@ -17,7 +17,7 @@ from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.exceptions import SessionNotFoundError
-from django_agent_sessions.governance.changes import SessionChange, change
+from django_agent_sessions.governance.session_change import SessionChange, change
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.models.functions import has_no_original
 from django_agent_sessions.store.contents import MessageRef, discard_originals, replace_variants

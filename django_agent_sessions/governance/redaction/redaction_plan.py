@@ -9,7 +9,7 @@ from uuid import UUID
 from django_agent_sessions import blobs
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.exceptions import MatchesChangedError, SessionNotFoundError
-from django_agent_sessions.governance.changes import SessionChange
+from django_agent_sessions.governance.session_change import SessionChange
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.contents import (
@@ -172,13 +172,15 @@ class RedactionPlan:
             **({"forked_from": str(self._session)} if is_fork else {}),
         )
         self._uploads[session.pk].store()
-        keep = is_original_kept(session)
+        keep, number = is_original_kept(session), session.change + 1
         redacted = []
         for found in changes:
             if found.message is None:
-                replace(self._using, found.copy, found.values)
+                replace(self._using, found.copy, found.values, change=number)
             else:
-                replace_message(self._using, found.copy, found.message, event, keep=keep)
+                replace_message(
+                    self._using, found.copy, found.message, event, change=number, keep=keep
+                )
                 redacted.append(found.copy.key)
         blobs.update_references(self._using, session.pk, redacted)
         session.redaction_epoch = increment_redaction_epoch(self._using, session)

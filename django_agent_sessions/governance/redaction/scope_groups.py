@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from django_agent_sessions.content import detectors, masking
-from django_agent_sessions.content.blob_refs import Path
 from django_agent_sessions.content.masking import Finder
+from django_agent_sessions.content.paths import Path
 from django_agent_sessions.exceptions import RedactionScopeError
 
 from .scopes import Block, Detect, Find, Scope, Span, WholeMessage

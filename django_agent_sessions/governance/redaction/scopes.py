@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.utils.crypto import salted_hmac
 
-from django_agent_sessions.content.blob_refs import Path
+from django_agent_sessions.content.paths import Path
 
 # --- what to redact --------------------------------------------------------------------------
 

@@ -24,17 +24,21 @@ from django_agent_sessions.interchange.owner_mapping import find_user
 from django_agent_sessions.interchange.row_pages import each_session
 from django_agent_sessions.interchange.sources import Skipped
 from django_agent_sessions.interchange.strands_export import export_strands_files, has_strands_agent
-from django_agent_sessions.management.actors import add_actor, get_actor
 from django_agent_sessions.management.atomic_files import new_file
-from django_agent_sessions.management.interruption import StoppableCommand, end_without_reader
 from django_agent_sessions.management.options import (
+    add_actor,
     add_database,
+    add_key,
+    filter_by_key,
+    get_actor,
     get_database,
     list_option,
     parse_datetime_option,
 )
 from django_agent_sessions.management.terminal import (
     ProgressLine,
+    StoppableCommand,
+    end_without_reader,
     escape_control_characters,
     pluralize,
     set_encoding,
@@ -82,7 +86,7 @@ class Command(StoppableCommand):
             metavar="ID",
             help="A session id or primary key; can be repeated.",
         )
-        group.add_argument("--namespace", help="Sessions of this namespace.")
+        add_key(group, help="Sessions of this namespace.")
         group.add_argument(
             "--owner", metavar="USER", help="Sessions of this user: a username or primary key."
         )
@@ -270,9 +274,7 @@ def _select_sessions(options: dict[str, Any], alias: str) -> Any:
     limited = bool(names) or options["owner"] is not None
     if limited == options["everybody"]:
         raise CommandError("specify which sessions: --session ID, --owner USER or --everybody")
-    sessions = Session.objects.using(alias).order_by("pk")
-    if options["namespace"] is not None:
-        sessions = sessions.filter(namespace=options["namespace"])
+    sessions = filter_by_key(Session.objects.using(alias).order_by("pk"), options)
     if options["owner"] is not None:
         sessions = sessions.filter(owner=find_user(options["owner"], using=alias))
     if options["since"] is not None:

@@ -16,8 +16,8 @@ from django_agent_sessions.blobs.garbage_collection import (
     collect,
     messages_using,
 )
-from django_agent_sessions.management.interruption import StoppableCommand
 from django_agent_sessions.management.options import add_database, get_database
+from django_agent_sessions.management.terminal import StoppableCommand
 from django_agent_sessions.models import Session, deletion
 
 

@@ -23,10 +23,10 @@ from django_agent_sessions.interchange.source_registry import (
     open_source,
 )
 from django_agent_sessions.interchange.sources import Skipped
-from django_agent_sessions.management.interruption import StoppableCommand
-from django_agent_sessions.management.options import add_database, get_database
+from django_agent_sessions.management.options import add_database, add_key, get_database
 from django_agent_sessions.management.terminal import (
     ProgressLine,
+    StoppableCommand,
     escape_control_characters,
     pluralize,
 )
@@ -49,8 +49,8 @@ class Command(StoppableCommand):
         places = "; ".join(f"{kind}: {place}" for kind, (place, _) in SOURCES.items())
         parser.add_argument("kind", choices=tuple(SOURCES), metavar="KIND", help=", ".join(SOURCES))
         parser.add_argument("place", nargs="?", default="", metavar="PLACE", help=f"{places}.")
-        parser.add_argument(
-            "--namespace",
+        add_key(
+            parser,
             help="The namespace of the imported sessions; by default the namespace in the "
             "export, or none.",
         )
@@ -101,6 +101,7 @@ class Command(StoppableCommand):
                 report = import_sessions(
                     source,
                     namespace=options["namespace"],
+                    scope=options["scope"],
                     owner=owner,
                     using=alias,
                     dry_run=options["dry_run"],

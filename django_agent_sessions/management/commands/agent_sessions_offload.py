@@ -8,8 +8,8 @@ from django.core.management.base import CommandError, CommandParser
 from django.template.defaultfilters import filesizeformat
 
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.management.interruption import StoppableCommand
 from django_agent_sessions.management.options import add_database, get_database
+from django_agent_sessions.management.terminal import StoppableCommand
 from django_agent_sessions.store.contents import move_binaries_to_storage
 
 

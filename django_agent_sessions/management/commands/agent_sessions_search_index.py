@@ -9,8 +9,8 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import OperationalError, connections
 
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.management.interruption import StoppableCommand
 from django_agent_sessions.management.options import add_database, get_database
+from django_agent_sessions.management.terminal import StoppableCommand
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.queries import search
 

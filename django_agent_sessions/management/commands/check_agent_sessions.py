@@ -13,9 +13,14 @@ from django.core.management.base import CommandError, CommandParser
 from django.db.models import QuerySet
 
 from django_agent_sessions.integrity import GRACE, Check, Finding, Kind, Result, Severity
-from django_agent_sessions.management.interruption import StoppableCommand
-from django_agent_sessions.management.options import add_database, find_session, get_database
-from django_agent_sessions.management.terminal import ProgressLine, pluralize
+from django_agent_sessions.management.options import (
+    add_database,
+    add_key,
+    filter_by_key,
+    find_session,
+    get_database,
+)
+from django_agent_sessions.management.terminal import ProgressLine, StoppableCommand, pluralize
 from django_agent_sessions.models import Session
 
 _LOCATION_FIELDS = ("session", "agent", "branch", "position", "row")
@@ -37,8 +42,8 @@ class Command(StoppableCommand):
             metavar="SESSION",
             help="Session ids or primary keys (UUIDs); by default all sessions.",
         )
-        parser.add_argument(
-            "--namespace",
+        add_key(
+            parser,
             help="The namespace of the session ids; without session ids, check all its sessions.",
         )
         add_database(parser)
@@ -72,7 +77,7 @@ class Command(StoppableCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         alias = get_database(options)
-        sessions = _select_sessions(alias, options["namespace"], options["sessions"])
+        sessions = _select_sessions(alias, options)
         total = (Session.objects.using(alias) if sessions is None else sessions).count()
         line = ProgressLine(options.get("stderr") or sys.stderr, total=total)
         check = Check(
@@ -149,20 +154,16 @@ class Command(StoppableCommand):
             )
 
 
-def _select_sessions(
-    using: str, namespace: str | None, names: list[str]
-) -> QuerySet[Session] | None:
+def _select_sessions(using: str, options: dict[str, Any]) -> QuerySet[Session] | None:
     rows = Session.objects.using(using)
-    if not names:
-        return None if namespace is None else _sessions_in(rows, namespace)
-    return rows.filter(pk__in=[find_session(using, namespace or "", name) for name in names])
-
-
-def _sessions_in(rows: QuerySet[Session], namespace: str) -> QuerySet[Session]:
-    sessions = rows.filter(namespace=namespace)
+    if names := options["sessions"]:
+        return rows.filter(pk__in=[find_session(using, options, name) for name in names])
+    if options["namespace"] is None and options["scope"] is None:
+        return None
+    sessions = filter_by_key(rows, options)
     # Without this check, a mistyped namespace would pass as free of errors.
     if not sessions.exists():
-        raise CommandError(f"namespace {namespace!r} has no sessions")
+        raise CommandError(f"namespace {options['namespace'] or ''!r} has no sessions")
     return sessions
 
 

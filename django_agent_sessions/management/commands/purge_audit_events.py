@@ -8,13 +8,13 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from django_agent_sessions import audit
-from django_agent_sessions.management.interruption import StoppableCommand
 from django_agent_sessions.management.options import (
     add_database,
     get_database,
     match_use_tz,
     parse_datetime_option,
 )
+from django_agent_sessions.management.terminal import StoppableCommand
 from django_agent_sessions.models import AuditEvent
 
 

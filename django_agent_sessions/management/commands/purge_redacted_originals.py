@@ -7,9 +7,8 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from django_agent_sessions.governance.redaction.originals import purge_originals
-from django_agent_sessions.management.interruption import StoppableCommand
 from django_agent_sessions.management.options import add_database, get_database
-from django_agent_sessions.management.terminal import pluralize
+from django_agent_sessions.management.terminal import StoppableCommand, pluralize
 
 
 class Command(StoppableCommand):

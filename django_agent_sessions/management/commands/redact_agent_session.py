@@ -19,12 +19,19 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.governance.redaction import Hit, Redaction, Scope, redact
 from django_agent_sessions.interchange.owner_mapping import find_user
 from django_agent_sessions.interchange.row_pages import each_session
-from django_agent_sessions.management.actors import add_actor, get_actor
-from django_agent_sessions.management.interruption import StoppableCommand
-from django_agent_sessions.management.options import add_database, find_session, get_database
+from django_agent_sessions.management.options import (
+    add_actor,
+    add_database,
+    add_key,
+    filter_by_key,
+    find_session,
+    get_actor,
+    get_database,
+)
 from django_agent_sessions.management.redaction_options import add_scopes, get_scopes
 from django_agent_sessions.management.terminal import (
     ProgressLine,
+    StoppableCommand,
     escape_control_characters,
     pluralize,
 )
@@ -58,8 +65,8 @@ class Command(StoppableCommand):
         group.add_argument(
             "--everybody", action="store_true", help="All sessions, with any owner or none."
         )
-        parser.add_argument(
-            "--namespace",
+        add_key(
+            parser,
             help=(
                 "Sessions of this namespace. Without it, a session id refers to the empty "
                 "namespace."
@@ -218,10 +225,9 @@ def _select_sessions(options: dict[str, Any], alias: str) -> QuerySet[Session]:
         raise CommandError("specify either SESSION_ID, --owner USER or --everybody")
     sessions = Session.objects.using(alias)
     if names:
-        keys = [find_session(alias, options["namespace"] or "", name) for name in names]
+        keys = [find_session(alias, options, name) for name in names]
         return sessions.filter(pk__in=keys)
-    if options["namespace"] is not None:
-        sessions = sessions.filter(namespace=options["namespace"])
+    sessions = filter_by_key(sessions, options)
     if owner is not None:
         sessions = sessions.filter(owner=find_user(owner, using=alias))
     return sessions

@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from django_agent_sessions import usage
-from django_agent_sessions.management.interruption import StoppableCommand
 from django_agent_sessions.management.options import add_database, get_database
+from django_agent_sessions.management.terminal import StoppableCommand
 
 
 class Command(StoppableCommand):

@@ -9,6 +9,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from django_agent_sessions.models import Branch, Snapshot
+from django_agent_sessions.rest.converters import MAX_POSITION, parse_uuid
 from django_agent_sessions.store import MAIN_NAME
 
 from .fields import (
@@ -19,9 +20,6 @@ from .fields import (
     UTCDateTimeField,
 )
 from .sessions import TitleField
-
-MAX_POSITION = 2**31 - 1
-"""The largest position and branch number."""
 
 _POSITION_SCHEMA = {
     "oneOf": [
@@ -39,11 +37,11 @@ class MessageReferenceField(serializers.Field[UUID | int, Any, Any, Any]):
     def to_internal_value(self, data: Any) -> UUID | int:
         if isinstance(data, int) and not isinstance(data, bool) and -1 <= data <= MAX_POSITION:
             return data
-        try:
-            return UUID(data)
-        except (ValueError, TypeError, AttributeError):
+        message = parse_uuid(data) if isinstance(data, str) else None
+        if message is None:
             hint = "Must be the id of a message, or a position of -1 or more."
-            raise serializers.ValidationError(hint) from None
+            raise serializers.ValidationError(hint)
+        return message
 
 
 class _MessageField(serializers.UUIDField):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID
@@ -13,17 +14,24 @@ from django.urls import NoReverseMatch, reverse
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from django_agent_sessions.content import exact_json
-from django_agent_sessions.content.blob_refs import Path
-from django_agent_sessions.content.dialects import Part, PartKind, displayable
-from django_agent_sessions.content.dialects.paths import TranscriptBlock, blocks
+from django_agent_sessions.content import dialects, exact_json
+from django_agent_sessions.content.dialects import Part, PartKind, TranscriptBlock, displayable
+from django_agent_sessions.content.paths import Path
 from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.queries.message_pages import MessagePreview
 from django_agent_sessions.rest.access import SCOPE, SCOPE_ALL
 
-from .fields import PathKeyField, UTCDateTimeField, displayable_json, format_datetime
+from .fields import (
+    DisplayableField,
+    PathKeyField,
+    Table,
+    UTCDateTimeField,
+    displayable_json,
+    represent,
+    table_of,
+)
 
 _WEB = ("http://", "https://")
 _MEDIA = (PartKind.IMAGE, PartKind.DOCUMENT)
@@ -62,6 +70,11 @@ class _InnerPartsField(serializers.ListField):
     """Parts of a part."""
 
 
+class _DataField(serializers.JSONField):
+    def to_representation(self, value: Any) -> Any:
+        return displayable_json(value)
+
+
 class PartSerializer(serializers.Serializer[Any]):
     """A part of a message: a text, an image, a tool call ..."""
 
@@ -69,14 +82,14 @@ class PartSerializer(serializers.Serializer[Any]):
     path = serializers.ListField(
         child=PathKeyField(), help_text="Its path in the payload, for redaction and media."
     )
-    text = serializers.CharField()
-    name = serializers.CharField(help_text="The name of the tool or document.")
-    call_id = serializers.CharField(help_text="Pairs a tool call with its result.")
+    text = DisplayableField()
+    name = DisplayableField(help_text="The name of the tool or document.")
+    call_id = DisplayableField(help_text="Pairs a tool call with its result.")
     status = serializers.ChoiceField(choices=["", "success", "error"])
-    data = serializers.JSONField(  # type: ignore[assignment] # a field, not the property
+    data = _DataField(  # type: ignore[assignment] # a field, not the property
         help_text="The arguments of a call or the JSON of a result; or null."
     )
-    media_type = serializers.CharField()
+    media_type = DisplayableField()
     size = serializers.IntegerField(
         allow_null=True, help_text="The size in bytes of a binary in the message."
     )
@@ -93,8 +106,10 @@ class MessageSerializer(serializers.Serializer[MessagePreview]):
     branch = serializers.IntegerField(
         help_text="The branch of the agent's conversation; 0 is the main branch."
     )
-    position = serializers.IntegerField(help_text="The position on that branch, from 0.")
-    role = serializers.CharField(help_text="user, assistant, system, tool, or empty.")
+    position = serializers.IntegerField(
+        source="message_id", help_text="The position on that branch, from 0."
+    )
+    role = DisplayableField(help_text="user, assistant, system, tool, or empty.")
     revision = serializers.IntegerField(help_text="How often the message was changed.")
     run_id = serializers.UUIDField(
         allow_null=True, help_text="The same for all messages of one invocation of an agent."
@@ -123,22 +138,9 @@ def represent_message(row: MessagePreview, reading: MessageContext) -> dict[str,
     """Represent a row that :func:`~.message_pages.read_payloads` has filled."""
     agent, dialect = reading.agents.get(row.agent_id, ("", ""))
     corrupt = row.read and isinstance(row.payload, CorruptPayload)
-    data: dict[str, Any] = {
-        "id": str(row.id),
+    data = represent(row, _message_table()) | {
         "session": str(reading.session),
         "agent": displayable(agent),
-        "branch": row.branch,
-        "position": row.message_id,
-        "role": displayable(row.role),
-        "revision": row.revision,
-        "run_id": None if row.run_id is None else str(row.run_id),
-        "created_at": format_datetime(row.created_at),
-        "updated_at": format_datetime(row.updated_at),
-        "redacted_at": None if row.redacted_at is None else format_datetime(row.redacted_at),
-        "input_tokens": row.input_tokens,
-        "output_tokens": row.output_tokens,
-        "latency_ms": row.latency_ms,
-        "size": row.size,
         "truncated": not row.read,
         "corrupt": corrupt,
         "parts": [],
@@ -147,7 +149,7 @@ def represent_message(row: MessagePreview, reading: MessageContext) -> dict[str,
         data["parts"] = [_part(Part(PartKind.TEXT, text=row.head), (), "")] if row.head else []
     elif not corrupt:
         media = reading.media_url.format(message=row.id) if reading.media_url else ""
-        data["parts"] = _parts(blocks(dialect, row.payload), media)
+        data["parts"] = _parts(dialects.get(dialect).blocks(row.payload), media)
         if reading.raw:
             data |= _raw(row.payload)
     return data
@@ -175,19 +177,21 @@ def _parts(payload_blocks: Sequence[TranscriptBlock], media: str) -> list[dict[s
 def _part(
     part: Part, path: Path, media: str, inner: Sequence[TranscriptBlock] = ()
 ) -> dict[str, Any]:
-    return {
-        "kind": part.kind.value,
+    return represent(part, _part_table()) | {
         "path": list(path),
-        "text": displayable(part.text),
-        "name": displayable(part.name),
-        "call_id": displayable(part.call_id),
-        "status": part.status,
-        "data": displayable_json(part.data),
-        "media_type": displayable(part.media_type),
-        "size": part.size,
         "url": _url(part, path, media),
         "parts": _parts(inner, media) if inner else _inline_parts(part.parts, path, media),
     }
+
+
+@cache
+def _message_table() -> Table:
+    return table_of(MessageSerializer, "session", "agent", "truncated", "corrupt", "parts", "raw")
+
+
+@cache
+def _part_table() -> Table:
+    return table_of(PartSerializer, "path", "url", "parts")
 
 
 def _inline_parts(parts: Sequence[Part], path: Path, media: str) -> list[dict[str, Any]]:

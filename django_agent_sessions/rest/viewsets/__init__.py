@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from .agents import AgentViewSet, MultiAgentViewSet
-from .branches import BranchMessageViewSet, BranchViewSet, RewindViewSet
-from .messages import MessageViewSet
-from .session_messages import ConversationViewSet
+from .branches import BranchMessageViewSet, BranchViewSet, RewindViewSet, SnapshotViewSet
+from .messages import ConversationViewSet, MessageViewSet
 from .sessions import SessionViewSet
-from .snapshots import SnapshotViewSet
 
 __all__ = [
     "AgentViewSet",

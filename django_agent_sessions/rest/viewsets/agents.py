@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, ClassVar
+from uuid import UUID
 
 from django.db.models import Q
 from django.http import Http404
@@ -18,8 +19,7 @@ from django_agent_sessions.rest.schema import (
     SCOPE_PARAMETERS,
     SESSION_PARAMETER,
     describe_view,
-    documented_response,
-    problem_responses,
+    operation,
 )
 from django_agent_sessions.rest.serializers.sessions import (
     AgentSerializer,
@@ -40,23 +40,19 @@ class _SessionPartViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
     id_field: ClassVar[str]
     state_serializer_class: ClassVar[type[Any]]
 
-    def _rows(self, session: Session) -> Any:
+    def _rows(self, session: Session, serializer_class: Any) -> Any:
         rows = type(self).queryset.using(self.using)  # type: ignore[union-attr] # subclasses set it
-        return rows.filter(session=session).order_by("pk")
+        rows = rows.filter(session=session).order_by("pk")
+        return rows.only(*serializer_class.Meta.fields)
 
-    def _list(self, request: Any, session: str) -> Response:
+    def _list(self, session: UUID) -> Response:
         row = self.session(session, SessionPermission.READ)
         self.record_access(row, view=self.basename)
         serializer_class: Any = self.serializer_class
-        paginator: Any = self.paginator
-        rows = self._rows(row).only(*serializer_class.Meta.fields)
-        page = paginator.paginate_queryset(rows, request, view=self)
-        response: Response = paginator.get_paginated_response(
-            serializer_class(page, many=True).data
-        )
-        return response
+        page = self.paginate_queryset(self._rows(row, serializer_class))
+        return self.get_paginated_response(serializer_class(page, many=True).data)
 
-    def _retrieve(self, request: Any, session: str, key: str) -> Response:
+    def _retrieve(self, session: UUID, key: str) -> Response:
         row = self.session(session, SessionPermission.READ)
         shows_state = self.shows_state or self.has_permissions(row, SessionPermission.VIEW_STATE)
         serializer_class: Any = (
@@ -64,12 +60,7 @@ class _SessionPartViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
         )
         if "\x00" in key:
             raise Http404
-        agent = (
-            self._rows(row)
-            .only(*serializer_class.Meta.fields)
-            .filter(Q(**{self.id_field: key}))
-            .first()
-        )
+        agent = self._rows(row, serializer_class).filter(Q(**{self.id_field: key})).first()
         if agent is None:
             raise Http404
         self.record_access(row, agent.pk, view="state" if shows_state else "agent")
@@ -86,28 +77,20 @@ class AgentViewSet(_SessionPartViewSet):
     lookup_url_kwarg = "agent"
     id_field = "agent_id"
 
-    @describe_view(
-        operation_id="agents_list",
-        responses={
-            200: documented_response(AgentSerializer(many=True), "A page."),
-            **problem_responses(400, 404),
-        },
-    )
-    def list(self, request: Any, session: str) -> Response:
+    @operation("agents_list", {200: (AgentSerializer(many=True), "A page.")}, errors=(400, 404))
+    def list(self, request: Any, session: UUID) -> Response:
         """List the agents, oldest first."""
-        return self._list(request, session)
+        return self._list(session)
 
-    @describe_view(
-        operation_id="agents_retrieve",
+    @operation(
+        "agents_retrieve",
+        {200: (AgentStateSerializer, "The agent.")},
+        errors=(404,),
         parameters=[OpenApiParameter("agent", str, "path", description="The agent's id.")],
-        responses={
-            200: documented_response(AgentStateSerializer, "The agent."),
-            **problem_responses(404),
-        },
     )
-    def retrieve(self, request: Any, session: str, agent: str) -> Response:
+    def retrieve(self, request: Any, session: UUID, agent: str) -> Response:
         """Return an agent, with its state for users who may see it."""
-        return self._retrieve(request, session, agent)
+        return self._retrieve(session, agent)
 
 
 @describe_view(parameters=[*SCOPE_PARAMETERS, SESSION_PARAMETER], tags=["Agents"])
@@ -120,27 +103,21 @@ class MultiAgentViewSet(_SessionPartViewSet):
     lookup_url_kwarg = "multi_agent"
     id_field = "multi_agent_id"
 
-    @describe_view(
-        operation_id="multi_agents_list",
-        responses={
-            200: documented_response(MultiAgentSerializer(many=True), "A page."),
-            **problem_responses(400, 404),
-        },
+    @operation(
+        "multi_agents_list", {200: (MultiAgentSerializer(many=True), "A page.")}, errors=(400, 404)
     )
-    def list(self, request: Any, session: str) -> Response:
+    def list(self, request: Any, session: UUID) -> Response:
         """List the orchestrators, oldest first."""
-        return self._list(request, session)
+        return self._list(session)
 
-    @describe_view(
-        operation_id="multi_agents_retrieve",
+    @operation(
+        "multi_agents_retrieve",
+        {200: (MultiAgentStateSerializer, "The orchestrator.")},
+        errors=(404,),
         parameters=[
             OpenApiParameter("multi_agent", str, "path", description="The orchestrator's id.")
         ],
-        responses={
-            200: documented_response(MultiAgentStateSerializer, "The orchestrator."),
-            **problem_responses(404),
-        },
     )
-    def retrieve(self, request: Any, session: str, multi_agent: str) -> Response:
+    def retrieve(self, request: Any, session: UUID, multi_agent: str) -> Response:
         """Return an orchestrator, with its state for users who may see it."""
-        return self._retrieve(request, session, multi_agent)
+        return self._retrieve(session, multi_agent)

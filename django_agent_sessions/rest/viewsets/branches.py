@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.http import Http404
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework import status
 from rest_framework.decorators import action
 from rest_framework.exceptions import ValidationError
@@ -19,44 +20,45 @@ from django_agent_sessions.models import (
     Session,
     SessionAgent,
     SessionMessage,
+    Snapshot,
 )
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.queries.message_pages import MessageQuery
-from django_agent_sessions.rest import throttles
-from django_agent_sessions.rest.agent_api import AgentAPI, parse_branch_number_or_404
-from django_agent_sessions.rest.etags import etag_response, require_match
-from django_agent_sessions.rest.examples import CREATE_BRANCH, REWIND
-from django_agent_sessions.rest.pagination import BranchMessagePagination, BranchPagination
+from django_agent_sessions.rest.base import ThrottleScope, etag_response, require_match
+from django_agent_sessions.rest.changes import AgentAPI
+from django_agent_sessions.rest.converters import MAX_POSITION, parse_branch_number
+from django_agent_sessions.rest.pagination import (
+    BranchMessagePagination,
+    BranchPagination,
+    SnapshotPagination,
+    reject_unknown_parameters,
+)
 from django_agent_sessions.rest.problems import Conflict, ReferenceNotFound
-from django_agent_sessions.rest.query_parameters import reject_unknown_parameters
 from django_agent_sessions.rest.schema import (
     AGENT_PARAMETER,
+    CREATE_BRANCH,
     ETAG,
     IF_MATCH,
     IF_NONE_MATCH,
     NOT_MODIFIED,
+    REWIND,
     SCOPE_PARAMETERS,
     describe_view,
-    documented_response,
-    problem_responses,
+    operation,
 )
 from django_agent_sessions.rest.serializers.branches import (
-    MAX_POSITION,
     BranchCreateSerializer,
     BranchSerializer,
     ComparisonSerializer,
     RewindSerializer,
     SetAsideSerializer,
+    SnapshotSerializer,
 )
 from django_agent_sessions.rest.serializers.messages import MessageSerializer
-from django_agent_sessions.rest.session_locking import (
-    record_change,
-    resolve_position,
-    with_locked_session,
-)
-from django_agent_sessions.values.records import AgentRecord, BranchRecord
+from django_agent_sessions.store.snapshots import LATEST_SNAPSHOT_ID
+from django_agent_sessions.values.records import AgentRecord, BranchRecord, SnapshotRecord
 
-from .session_messages import MessageListMixin
+from .messages import MessageListMixin
 
 _LEFT, _RIGHT = "left", "right"
 _NO_BRANCH = "The agent has no such branch."
@@ -76,40 +78,38 @@ class RewindViewSet(AgentAPI):
     queryset = SessionAgent.objects.none()
     serializer_class = RewindSerializer
     lookup_url_kwarg = "agent_key"
+    lookup_value_converter = "agent_sessions_uuid"
 
-    @describe_view(
-        operation_id="agents_rewind",
+    @operation(
+        "agents_rewind",
+        {200: (SetAsideSerializer, "The later messages, kept as a side branch.")},
+        errors=(400, 404, 409, 413),
         request=RewindSerializer,
-        responses={
-            200: documented_response(
-                SetAsideSerializer, "The later messages, kept as a side branch."
-            ),
-            **problem_responses(400, 404, 409, 413),
-        },
         examples=REWIND,
     )
-    @action(detail=True, methods=["post"], throttle_scope=throttles.BRANCH)
-    def rewind(self, request: Any, agent_key: str) -> Response:
+    @action(detail=True, methods=["post"], throttle_scope=ThrottleScope.BRANCH)
+    def rewind(self, request: Any, agent_key: UUID) -> Response:
         """Rewind to a message; the messages after it are kept as a side branch.
 
         The agent's state is restored as well, if a snapshot has it. A repeated request with the
         message's id changes nothing. ``to: -1`` keeps no message.
         """
         row, agent = self.find_agent(agent_key, SessionPermission.READ, SessionPermission.CHANGE)
-        serializer = RewindSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        data = serializer.validated_data
+        data = self.read_body(RewindSerializer)
 
         def rewind(session: Session) -> BranchRecord | None:
             # Read under the lock, so that no other process can move the message.
-            _, position = resolve_position(self.using, agent.id, "to", data["to"], MAIN_BRANCH)
+            _, position = self.resolve_position(agent, "to", data["to"], MAIN_BRANCH)
             branch = self.store().branches.rewind(agent, position, name=data.get("name"))
             if branch is not None:
-                figures = {"branch": branch.number, "set_aside": branch.length - branch.start}
-                record_change(self, AuditEvent.Action.REWOUND, row, agent.id, **figures)
+                figures: dict[str, Any] = {
+                    "branch": branch.number,
+                    "set_aside": branch.length - branch.start,
+                }
+                self.record(AuditEvent.Action.REWOUND, row, agent.id, **figures)
             return branch
 
-        branch = with_locked_session(self.using, row, rewind, "rewinding")
+        branch = self.with_locked_session(row, rewind, "rewinding")
         return Response(SetAsideSerializer({"branch": branch}).data)
 
 
@@ -121,54 +121,47 @@ class BranchViewSet(AgentAPI):
     serializer_class = BranchSerializer
     pagination_class = BranchPagination
     lookup_url_kwarg = "number"
+    lookup_value_converter = "agent_sessions_branch"
 
     def get_throttles(self) -> list[Any]:
         """Limit the creation of branches separately, because it copies messages."""
         if self.action == "create":
-            self.throttle_scope = throttles.BRANCH
+            self.throttle_scope = ThrottleScope.BRANCH
         return super().get_throttles()
 
-    @describe_view(
-        operation_id="branches_list",
-        responses={
-            200: documented_response(BranchSerializer(many=True), "A page."),
-            **problem_responses(400, 404),
-        },
+    @operation(
+        "branches_list",
+        {200: (BranchSerializer(many=True), "A page.")},
+        errors=(400, 404),
     )
-    def list(self, request: Any, agent_key: str) -> Response:
+    def list(self, request: Any, agent_key: UUID) -> Response:
         """List the branches: the main branch first, then by number."""
         row, agent = self.find_agent(agent_key, SessionPermission.READ)
-        paginator: Any = self.paginator
-        page = paginator.read(request, lambda: self.store().branches.list(agent), view=self)
+        page: Any = self.paginate_queryset(self.store().branches.list(agent))
         self.record_access(row, agent.id, view="branches", branches=len(page))
-        response: Response = paginator.get_paginated_response(self._representation(page, many=True))
-        return response
+        return self.get_paginated_response(self._representation(page, many=True))
 
-    @describe_view(
-        operation_id="branches_create",
+    @operation(
+        "branches_create",
+        {201: (BranchSerializer, "The new branch.")},
+        errors=(400, 404, 409, 413),
         request=BranchCreateSerializer,
-        responses={
-            201: documented_response(BranchSerializer, "The new branch."),
-            **problem_responses(400, 404, 409, 413),
-        },
         examples=CREATE_BRANCH,
     )
-    def create(self, request: Any, agent_key: str) -> Response:
+    def create(self, request: Any, agent_key: UUID) -> Response:
         """Create a side branch that starts as a copy of another.
 
         With a ``name`` the request is safe to repeat: a name that is already in use returns a 409.
         """
         row, agent = self.find_agent(agent_key, SessionPermission.READ, SessionPermission.CHANGE)
-        serializer = BranchCreateSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        data = serializer.validated_data
+        data = self.read_body(BranchCreateSerializer)
 
         def create(session: Session) -> BranchRecord:
             source, upto = data.get("source"), None
             if source is not None and not self._has_branch(agent, source):
                 raise ReferenceNotFound("source", _NO_BRANCH)
             if "at" in data:
-                source, position = resolve_position(self.using, agent.id, "at", data["at"], source)
+                source, position = self.resolve_position(agent, "at", data["at"], source)
                 upto = position + 1
             branch = self.store().branches.create(
                 agent, name=data.get("name"), source=source or MAIN_BRANCH, upto=upto
@@ -176,19 +169,19 @@ class BranchViewSet(AgentAPI):
             self.record_access(row, agent.id, view="branch", branch=branch.number)
             return branch
 
-        branch = with_locked_session(self.using, row, create, "creating a branch")
+        branch = self.with_locked_session(row, create, "creating a branch")
         return Response(self._representation(branch), status=status.HTTP_201_CREATED)
 
-    @describe_view(
-        operation_id="branches_retrieve",
-        parameters=[_NUMBER, IF_NONE_MATCH, ETAG],
-        responses={
-            200: documented_response(BranchSerializer, "The branch."),
+    @operation(
+        "branches_retrieve",
+        {
+            200: (BranchSerializer, "The branch."),
             **NOT_MODIFIED,
-            **problem_responses(404),
         },
+        errors=(404,),
+        parameters=[_NUMBER, IF_NONE_MATCH, ETAG],
     )
-    def retrieve(self, request: Any, agent_key: str, number: str) -> Any:
+    def retrieve(self, request: Any, agent_key: UUID, number: int) -> Any:
         """Return a branch.
 
         Send its ``ETag`` as ``If-Match`` to switch to the branch or to delete it: branch numbers
@@ -199,15 +192,13 @@ class BranchViewSet(AgentAPI):
         self.record_access(row, agent.id, view="branch", branch=branch.number)
         return etag_response(request, self._representation(branch))
 
-    @describe_view(
-        operation_id="branches_delete",
+    @operation(
+        "branches_delete",
+        {204: "The branch was deleted."},
+        errors=(400, 404, 409, 412),
         parameters=[_NUMBER, IF_MATCH],
-        responses={
-            204: OpenApiResponse(description="The branch was deleted."),
-            **problem_responses(400, 404, 409, 412),
-        },
     )
-    def destroy(self, request: Any, agent_key: str, number: str) -> Response:
+    def destroy(self, request: Any, agent_key: UUID, number: int) -> Response:
         """Delete a side branch with its messages, unless the session is under legal hold."""
         row, agent = self.find_agent(
             agent_key, SessionPermission.READ, SessionPermission.CHANGE, SessionPermission.DELETE
@@ -218,25 +209,23 @@ class BranchViewSet(AgentAPI):
                 agent, number, "Switch to another branch before deleting it."
             )
             deleted = self.store().branches.delete(agent, branch.number)
-            figures = {"branch": branch.number, "messages": deleted}
-            record_change(self, AuditEvent.Action.BRANCH_DELETED, row, agent.id, **figures)
+            figures: dict[str, Any] = {"branch": branch.number, "messages": deleted}
+            self.record(AuditEvent.Action.BRANCH_DELETED, row, agent.id, **figures)
 
-        with_locked_session(self.using, row, delete, "deleting a branch")
+        self.with_locked_session(row, delete, "deleting a branch")
         return Response(status=status.HTTP_204_NO_CONTENT)
 
-    @describe_view(
-        operation_id="branches_switch",
+    @operation(
+        "branches_switch",
+        {200: (SetAsideSerializer, "The former main branch, as a side branch.")},
+        errors=(400, 404, 409, 412),
         parameters=[_NUMBER, IF_MATCH],
         request=None,
-        responses={
-            200: documented_response(
-                SetAsideSerializer, "The former main branch, as a side branch."
-            ),
-            **problem_responses(400, 404, 409, 412),
-        },
     )
-    @action(detail=True, methods=["post"], throttle_scope=throttles.BRANCH, pagination_class=None)
-    def switch(self, request: Any, agent_key: str, number: str) -> Response:
+    @action(
+        detail=True, methods=["post"], throttle_scope=ThrottleScope.BRANCH, pagination_class=None
+    )
+    def switch(self, request: Any, agent_key: UUID, number: int) -> Response:
         """Make a side branch the main branch; the former main branch gets a new number.
 
         The agent's state is restored as well, if a snapshot has it.
@@ -246,15 +235,17 @@ class BranchViewSet(AgentAPI):
         def switch(session: Session) -> BranchRecord:
             branch = self._side_branch(agent, number, "The agent already uses it.")
             former = self.store().branches.switch(agent, branch.number)
-            figures = {"branch": branch.number, "left": former.number}
-            record_change(self, AuditEvent.Action.RESTORED, row, agent.id, **figures)
+            figures: dict[str, Any] = {"branch": branch.number, "left": former.number}
+            self.record(AuditEvent.Action.RESTORED, row, agent.id, **figures)
             return former
 
-        former_main = with_locked_session(self.using, row, switch, "switching branches")
+        former_main = self.with_locked_session(row, switch, "switching branches")
         return Response(SetAsideSerializer({"branch": former_main}).data)
 
-    @describe_view(
-        operation_id="branches_compare",
+    @operation(
+        "branches_compare",
+        {200: (ComparisonSerializer, "The comparison.")},
+        errors=(400, 404),
         parameters=[
             OpenApiParameter(
                 name,
@@ -263,13 +254,9 @@ class BranchViewSet(AgentAPI):
             )
             for name in (_LEFT, _RIGHT)
         ],
-        responses={
-            200: documented_response(ComparisonSerializer, "The comparison."),
-            **problem_responses(400, 404),
-        },
     )
     @action(detail=False, methods=["get"], pagination_class=None)
-    def compare(self, request: Any, agent_key: str) -> Response:
+    def compare(self, request: Any, agent_key: UUID) -> Response:
         """Compare the messages of two branches."""
         reject_unknown_parameters(request, [_LEFT, _RIGHT])
         row, agent = self.find_agent(agent_key, SessionPermission.READ)
@@ -283,7 +270,7 @@ class BranchViewSet(AgentAPI):
         comparison = {"common": common, "left": lengths[left], "right": lengths[right]}
         return Response(ComparisonSerializer(comparison).data)
 
-    def _side_branch(self, agent: AgentRecord, number: str, advice: str) -> BranchRecord:
+    def _side_branch(self, agent: AgentRecord, number: int, advice: str) -> BranchRecord:
         """Return a side branch; a failed ``If-Match`` is a 412, the main branch a 409."""
         branch = self.find_branch(agent, number)
         require_match(self.request, self._representation(branch))
@@ -295,11 +282,10 @@ class BranchViewSet(AgentAPI):
         return any(branch.number == number for branch in self.store().branches.list(agent))
 
     def _branch_parameter(self, request: Any, name: str) -> int:
-        value = request.query_params.get(name, str(MAIN_BRANCH))
-        try:
-            return parse_branch_number_or_404(value)
-        except Http404:
-            raise ValidationError({name: ["Must be the number of a branch."]}) from None
+        number = parse_branch_number(request.query_params.get(name, str(MAIN_BRANCH)))
+        if number is None:
+            raise ValidationError({name: ["Must be the number of a branch."]})
+        return number
 
     def _representation(self, branches: Any, *, many: bool = False) -> Any:
         return self.get_serializer(branches, many=many).data
@@ -313,25 +299,22 @@ class BranchMessageViewSet(AgentAPI, MessageListMixin):
     serializer_class = MessageSerializer
     pagination_class = BranchMessagePagination
 
-    @describe_view(
-        operation_id="branches_messages",
+    @operation(
+        "branches_messages",
+        {200: (MessageSerializer(many=True), "A page of messages.")},
+        errors=(400, 404),
         parameters=[OpenApiParameter("raw", bool, description="Include the payloads as stored.")],
-        responses={
-            200: documented_response(MessageSerializer(many=True), "A page of messages."),
-            **problem_responses(400, 404),
-        },
     )
-    def list(self, request: Any, agent_key: str, number: str) -> Response:
+    def list(self, request: Any, agent_key: UUID, number: int) -> Response:
         """List the messages of a branch, oldest first by default."""
         row, agent = self.find_agent(agent_key, SessionPermission.READ)
-        branch_number = parse_branch_number_or_404(number)
-        if branch_number != MAIN_BRANCH and not self._branch_exists(agent.id, branch_number):
+        if number != MAIN_BRANCH and not self._branch_exists(agent.id, number):
             raise Http404
         agent_row = SessionAgent(pk=agent.id)
         return self.page_response(
             row,
-            lambda _, using: MessageQuery(row, agent_row, branch=branch_number, alias=using),
-            branch=branch_number,
+            lambda _, using: MessageQuery(row, agent_row, branch=number, alias=using),
+            branch=number,
         )
 
     def _branch_exists(self, agent: UUID, number: int) -> bool:
@@ -339,3 +322,83 @@ class BranchMessageViewSet(AgentAPI, MessageListMixin):
         # A branch of an import may have messages and no row.
         messages = SessionMessage.objects.using(self.using).filter(agent=agent, branch=number)
         return branches.exists() or messages.exists()
+
+
+_SNAPSHOT = OpenApiParameter(
+    "snapshot", {"type": "string", "format": "uuid"}, "path", description="The snapshot's id."
+)
+
+
+@describe_view(parameters=[*SCOPE_PARAMETERS, AGENT_PARAMETER], tags=["Branches"])
+class SnapshotViewSet(AgentAPI):
+    """The snapshots of an agent. The state that a snapshot holds can be restored, but not read."""
+
+    queryset = Snapshot.objects.none()
+    serializer_class = SnapshotSerializer
+    pagination_class = SnapshotPagination
+    lookup_url_kwarg = "snapshot"
+    lookup_value_converter = "agent_sessions_uuid"
+
+    @operation(
+        "snapshots_list",
+        {200: (SnapshotSerializer(many=True), "A page.")},
+        errors=(400, 404),
+    )
+    def list(self, request: Any, agent_key: UUID) -> Response:
+        """List the snapshots, newest first."""
+        row, agent = self.find_agent(agent_key, SessionPermission.READ)
+        page: Any = self.paginate_queryset(self._rows(agent))
+        self.record_access(row, agent.id, view="snapshots", snapshots=len(page))
+        return self.get_paginated_response(self.get_serializer(page, many=True).data)
+
+    @operation(
+        "snapshots_create",
+        {201: (SnapshotSerializer, "The snapshot.")},
+        errors=(404, 409),
+        request=None,
+    )
+    def create(self, request: Any, agent_key: UUID) -> Response:
+        """Take a snapshot of the agent as it is now; no message is copied."""
+        row, agent = self.find_agent(agent_key, SessionPermission.READ, SessionPermission.CHANGE)
+
+        def take(session: Session) -> SnapshotRecord:
+            snapshot = self.store().snapshots.take(agent)
+            self.record_access(row, agent.id, view="snapshot", snapshot=str(snapshot.id))
+            return snapshot
+
+        snapshot = self.with_locked_session(row, take, "taking a snapshot")
+        return self._response(snapshot, status.HTTP_201_CREATED)
+
+    @operation(
+        "snapshots_restore",
+        {200: (SnapshotSerializer, "The snapshot.")},
+        errors=(404, 409),
+        parameters=[_SNAPSHOT],
+        request=None,
+    )
+    @action(
+        detail=True, methods=["post"], throttle_scope=ThrottleScope.BRANCH, pagination_class=None
+    )
+    def restore(self, request: Any, agent_key: UUID, snapshot: UUID) -> Response:
+        """Restore the agent's conversation and state from a snapshot.
+
+        Later messages are kept as a side branch, and the current state as another snapshot.
+        """
+        row, agent = self.find_agent(agent_key, SessionPermission.READ, SessionPermission.CHANGE)
+
+        def restore(session: Session) -> SnapshotRecord:
+            if not self._rows(agent).filter(pk=snapshot).exists():
+                raise Http404
+            restored = self.store().snapshots.restore(agent, snapshot)
+            self.record(AuditEvent.Action.RESTORED, row, snapshot, messages=restored.length)
+            return restored
+
+        return self._response(self.with_locked_session(row, restore, "restoring a snapshot"))
+
+    def _rows(self, agent: AgentRecord) -> QuerySet[Snapshot]:
+        rows = Snapshot.objects.using(self.using).filter(agent=agent.id)
+        # Documents may be large. The latest "snapshot" is the state of the agent itself.
+        return rows.exclude(snapshot_id=LATEST_SNAPSHOT_ID).defer("document", "messages")
+
+    def _response(self, snapshot: SnapshotRecord, code: int = status.HTTP_200_OK) -> Response:
+        return Response(self.get_serializer(snapshot).data, status=code)

@@ -1,44 +1,56 @@
-"""A single message: reading it, its media and its original, and redacting it."""
+"""Messages: the pages of a session, and reading, showing media of and redacting one of them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
 from django.http import Http404
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter
 from rest_framework import viewsets
 from rest_framework.decorators import action
 from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
-from django_agent_sessions import audit, blobs, serving
-from django_agent_sessions.content.blob_refs import BlobRef, Path
-from django_agent_sessions.content.dialects.paths import binary_at, path_from_json
+from django_agent_sessions import blobs, serving
+from django_agent_sessions.content import dialects
+from django_agent_sessions.content.blob_refs import BlobRef
+from django_agent_sessions.content.paths import Path, path_from_json
 from django_agent_sessions.governance.redaction.originals import original_kept_until
-from django_agent_sessions.models import AuditEvent, Blob, Session, SessionMessage
+from django_agent_sessions.models import AuditEvent, Blob, Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.permissions import SessionPermission
-from django_agent_sessions.queries import message_pages
+from django_agent_sessions.queries import message_pages, replicas
 from django_agent_sessions.queries.message_pages import MessagePreview, MessageQuery
-from django_agent_sessions.rest import throttles
-from django_agent_sessions.rest.access import parse_uuid_or_404
-from django_agent_sessions.rest.base import SessionAPI
-from django_agent_sessions.rest.examples import ORIGINAL, REDACT_MESSAGE
-from django_agent_sessions.rest.pagination import RAW
+from django_agent_sessions.queries.search import MAX_QUERY_LENGTH, find_messages
+from django_agent_sessions.rest.base import FileNegotiation, SessionAPI, ThrottleScope
+from django_agent_sessions.rest.pagination import (
+    AGENT,
+    RAW,
+    MessagePagination,
+    boolean_parameter,
+    is_search,
+    search_query,
+)
 from django_agent_sessions.rest.problems import RangeNotSatisfiable
-from django_agent_sessions.rest.query_parameters import boolean_parameter
-from django_agent_sessions.rest.redaction import redaction_response
-from django_agent_sessions.rest.renderers import FileNegotiation
+from django_agent_sessions.rest.redaction import (
+    MessageRedactionRequest,
+    ReasonRequest,
+    RedactionSerializer,
+    redaction_response,
+)
 from django_agent_sessions.rest.schema import (
     IF_NONE_MATCH,
     MESSAGE_PARAMETER,
     NOT_MODIFIED,
+    ORIGINAL,
     RANGE,
+    REDACT_MESSAGE,
     SCOPE_PARAMETERS,
+    SESSION_PARAMETER,
     describe_view,
-    documented_response,
-    problem_responses,
+    operation,
     response_header,
 )
 from django_agent_sessions.rest.serializers.messages import (
@@ -46,11 +58,78 @@ from django_agent_sessions.rest.serializers.messages import (
     MessageSerializer,
     media_url,
 )
-from django_agent_sessions.rest.serializers.redaction import (
-    MessageRedactionRequest,
-    ReasonRequest,
-    RedactionSerializer,
-)
+
+
+class MessageListMixin(SessionAPI):
+    """A page of messages; mixed into viewsets."""
+
+    def page_response(
+        self, row: Session, scope_of: Callable[[MessageContext, str], MessageQuery], **details: Any
+    ) -> Response:
+        """Return a page of messages and record the read.
+
+        ``scope_of`` maps the representation context and the alias of the database to the messages.
+        """
+        view: Any = self
+        using = replicas.database_of(row, self.request)
+        reading = MessageContext.of(
+            row, using, media_url=media_url(self), raw=boolean_parameter(self.request, RAW)
+        )
+        scope = scope_of(reading, using)
+        window = view.paginator.read(self.request, scope, view=self)
+        if window.rows:
+            message_pages.read_payloads(scope, window.rows)
+        if window.rows:
+            details |= {"first": str(window.rows[0].id), "last": str(window.rows[-1].id)}
+        self.record_access(row, view="messages", messages=len(window.rows), **details)
+        context = {**view.get_serializer_context(), "reading": reading}
+        data = view.get_serializer(window.rows, many=True, context=context).data
+        response: Response = view.get_paginated_response(data)
+        return response
+
+
+@describe_view(parameters=[*SCOPE_PARAMETERS, SESSION_PARAMETER], tags=["Messages"])
+class ConversationViewSet(MessageListMixin, viewsets.GenericViewSet[Any]):
+    """The messages of a session: of all agents in order of time, or of one agent."""
+
+    queryset = SessionMessage.objects.none()
+    serializer_class = MessageSerializer
+    pagination_class = MessagePagination
+
+    def get_throttles(self) -> list[Any]:
+        """Limit searches separately, because they cost more."""
+        if is_search(self.request):
+            self.throttle_scope = ThrottleScope.SEARCH
+        return super().get_throttles()
+
+    @operation(
+        "messages_list",
+        {200: (MessageSerializer(many=True), "A page of messages.")},
+        errors=(400, 404),
+        parameters=[
+            OpenApiParameter("agent", str, description="Only this agent's messages."),
+            OpenApiParameter(
+                "q",
+                {"type": "string", "maxLength": MAX_QUERY_LENGTH},
+                description="Only messages whose text contains this.",
+            ),
+            OpenApiParameter("raw", bool, description="Include the payloads as stored."),
+        ],
+    )
+    def list(self, request: Any, session: UUID) -> Response:
+        """List messages as parts, in either direction or around one of them."""
+        row = self.session(session, SessionPermission.READ)
+        return self.page_response(row, lambda reading, using: self._scope(row, reading, using))
+
+    def _scope(self, row: Session, reading: MessageContext, using: str) -> MessageQuery:
+        name, query = self.request.query_params.get(AGENT), search_query(self.request)
+        only = frozenset(find_messages(row.pk, query, using=using)) if query else None
+        if name is None:
+            return MessageQuery(row, only=only, main=True, alias=using)
+        keys = [key for key, (agent_id, _) in reading.agents.items() if agent_id == name]
+        # An unknown agent has no messages.
+        agent = SessionAgent(pk=keys[0] if keys else UUID(int=0))
+        return MessageQuery(row, agent, only, alias=using)
 
 
 @describe_view(parameters=[*SCOPE_PARAMETERS, MESSAGE_PARAMETER], tags=["Messages"])
@@ -61,26 +140,33 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
     serializer_class = MessageSerializer
     pagination_class = None
     lookup_url_kwarg = "message"
-    lookup_value_converter = "str"
+    lookup_value_converter = "agent_sessions_uuid"
 
-    @describe_view(
-        operation_id="messages_retrieve",
+    @operation(
+        "messages_retrieve",
+        {200: (MessageSerializer, "The message.")},
+        errors=(400, 404),
         parameters=[OpenApiParameter("raw", bool, description="Include the payload as stored.")],
-        responses={
-            200: documented_response(MessageSerializer, "The message."),
-            **problem_responses(400, 404),
-        },
     )
-    def retrieve(self, request: Any, message: str) -> Response:
+    def retrieve(self, request: Any, message: UUID) -> Response:
         """Return a message; a large one is not truncated."""
-        session, key = self._find(message, SessionPermission.READ)
+        session = self._session(message, SessionPermission.READ)
         raw = boolean_parameter(request, RAW)
-        row = self._read(session, key)
-        self.record_access(session, key, view="message")
+        row = self._read(session, message)
+        self.record_access(session, message, view="message")
         return self._response(session, row, raw=raw)
 
-    @describe_view(
-        operation_id="messages_media",
+    @operation(
+        "messages_media",
+        {
+            (200, "image/*"): (OpenApiTypes.BINARY, "An image."),
+            (200, "application/octet-stream"): (OpenApiTypes.BINARY, "A file to save."),
+            (206, "image/*"): (OpenApiTypes.BINARY, "A range of an image."),
+            (206, "application/octet-stream"): (OpenApiTypes.BINARY, "A range of a file."),
+            302: "A temporary redirect to the file's storage.",
+            **NOT_MODIFIED,
+        },
+        errors=(400, 404, 416, 503),
         parameters=[
             OpenApiParameter(
                 "path",
@@ -96,113 +182,76 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
             RANGE,
             response_header("Content-Disposition", "The name of the file.", 200),
         ],
-        responses={
-            (200, "image/*"): documented_response(OpenApiTypes.BINARY, "An image."),
-            (200, "application/octet-stream"): documented_response(
-                OpenApiTypes.BINARY, "A file to save."
-            ),
-            (206, "image/*"): documented_response(OpenApiTypes.BINARY, "A range of an image."),
-            (206, "application/octet-stream"): documented_response(
-                OpenApiTypes.BINARY, "A range of a file."
-            ),
-            302: OpenApiResponse(description="A temporary redirect to the file's storage."),
-            **NOT_MODIFIED,
-            **problem_responses(400, 404, 416, 503),
-        },
     )
     @action(detail=True, methods=["get"], content_negotiation_class=FileNegotiation)
-    def media(self, request: Any, message: str) -> Any:
+    def media(self, request: Any, message: UUID) -> Any:
         """Return an image, document, recording or video of a message."""
         path = _path(request)
-        session, key = self._find(message, SessionPermission.READ)
-        row = self._read(session, key)
+        session = self._session(message, SessionPermission.READ)
+        row = self._read(session, message)
         reading = MessageContext.of(session, self.using)
         dialect = reading.agents.get(row.agent_id, ("", ""))[1]
-        part = binary_at(dialect, row.payload, path)
+        part = dialects.get(dialect).binary_at(row.payload, path)
         if part is None:
             raise Http404
-        self.record_access(session, key, view="media")
+        self.record_access(session, message, view="media")
         download = request.query_params.get("download") == "true"
         content, media_type = part
         source = self._source(session, content)
         try:
             return serving.serve_media(
-                request._request, source, media_type, str(key), download=download
+                request._request, source, media_type, str(message), download=download
             )
         except serving.UnsatisfiableRangeError as error:
             raise RangeNotSatisfiable(error.content_range) from None
 
-    @describe_view(
-        operation_id="messages_redact",
+    @operation(
+        "messages_redact",
+        {200: (RedactionSerializer, "The result, or the preview.")},
+        errors=(400, 404, 409, 413, 503),
         tags=["Redaction"],
         request=MessageRedactionRequest,
-        responses={
-            200: documented_response(RedactionSerializer, "The result, or the preview."),
-            **problem_responses(400, 404, 409, 413, 503),
-        },
         examples=REDACT_MESSAGE,
     )
-    @action(detail=True, methods=["post"], throttle_scope=throttles.REDACT)
-    def redact(self, request: Any, message: str) -> Response:
+    @action(detail=True, methods=["post"], throttle_scope=ThrottleScope.REDACT)
+    def redact(self, request: Any, message: UUID) -> Response:
         """Redact a message, one part, a range of a text, or the findings in it.
 
         The content is replaced by a mask permanently. The conversation stays valid for its SDK.
         """
-        session, key = self._find(message, SessionPermission.READ, SessionPermission.REDACT)
+        session = self._session(message, SessionPermission.READ, SessionPermission.REDACT)
         return redaction_response(
-            self, session, MessageRedactionRequest, lambda given: given.scope(key)
+            self, session, MessageRedactionRequest, lambda given: given.scope(message)
         )
 
-    @describe_view(
-        operation_id="messages_original",
+    @operation(
+        "messages_original",
+        {200: (MessageSerializer, "The original message.")},
+        errors=(400, 404, 413),
         tags=["Redaction"],
         request=ReasonRequest,
-        responses={
-            200: documented_response(MessageSerializer, "The original message."),
-            **problem_responses(400, 404, 413),
-        },
         examples=ORIGINAL,
     )
     @action(detail=True, methods=["post"])
-    def original(self, request: Any, message: str) -> Response:
+    def original(self, request: Any, message: UUID) -> Response:
         """Return the original of a redacted message, if it was kept.
 
         Requires the permission ``view_original`` and a reason, also from the owner. The access is
         recorded before the original is returned.
         """
-        session, key = self._find(message, SessionPermission.READ, SessionPermission.VIEW_ORIGINAL)
-        serializer = ReasonRequest(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        if original_kept_until(session.pk, key, using=self.using) is None:
+        session = self._session(message, SessionPermission.READ, SessionPermission.VIEW_ORIGINAL)
+        reason = self.read_body(ReasonRequest)["reason"]
+        if original_kept_until(session.pk, message, using=self.using) is None:
             raise Http404
-        audit.record(
-            AuditEvent.Action.ORIGINAL_VIEWED,
-            session=session.pk,
-            target=key,
-            actor=request.user,
-            reason=serializer.validated_data["reason"],
-            details={"via": "api"},
-            using=self.using,
-        )
-        row = self._read(session, key)
-        rows = SessionMessage.objects.using(self.using).filter(pk=key)
+        self.record(AuditEvent.Action.ORIGINAL_VIEWED, session, message, reason=reason)
+        row = self._read(session, message)
+        rows = SessionMessage.objects.using(self.using).filter(pk=message)
         row.payload = rows.values_list("message", flat=True).first()
         # Without URLs: the view of media serves the redacted version only.
         return self._response(session, row, media=False)
 
-    def _find(self, message: str, *needed: SessionPermission) -> tuple[Session, UUID]:
-        """Return the session and key of a message; raise ``Http404`` if it is out of reach."""
-        key = parse_uuid_or_404(message)
-        row = (
-            self.accessible_sessions()
-            .defer("metadata", "origin")
-            # Filtered by the message, not only by a name in the URL: it decides the session.
-            .filter(pk__in=SessionMessage.objects.filter(pk=key).values("session"))
-            .first()
-        )
-        if row is None or not self.has_permissions(row, *needed):
-            raise Http404
-        return row, key
+    def _session(self, message: UUID, *needed: SessionPermission) -> Session:
+        return self.session_of(SessionMessage.objects.filter(pk=message), *needed)
 
     def _read(self, session: Session, key: UUID) -> MessagePreview:
         scope = MessageQuery(session, only=frozenset([key]))

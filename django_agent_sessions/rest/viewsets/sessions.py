@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Count, Exists, OuterRef, Prefetch, Sum, Value
-from django.db.models.functions import Coalesce, Substr
+from django.db.models import Count, Exists, OuterRef, Sum, Value
+from django.db.models.functions import Coalesce
 from django.http import Http404
 from django_filters.rest_framework import DjangoFilterBackend
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
-from rest_framework import status, viewsets
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import status
 from rest_framework.decorators import action
 from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
@@ -21,73 +21,72 @@ from django_agent_sessions import audit, serving
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.interchange import export_markdown, export_sessions
 from django_agent_sessions.models import (
-    MAIN_BRANCH,
     AuditEvent,
     Session,
-    SessionAgent,
     SessionMessage,
 )
 from django_agent_sessions.models.permissions import SessionPermission
-from django_agent_sessions.models.querysets import SessionQuerySet
 from django_agent_sessions.queries import replicas
 from django_agent_sessions.queries.search import MAX_QUERY_LENGTH, find_sessions
-from django_agent_sessions.rest import throttles
-from django_agent_sessions.rest.access import parse_uuid_or_404
-from django_agent_sessions.rest.etags import etag_response, require_match
-from django_agent_sessions.rest.examples import CHANGE, CREATE, REDACT_SESSION
+from django_agent_sessions.rest.base import (
+    FileNegotiation,
+    ThrottleScope,
+    etag_response,
+    require_match,
+)
 from django_agent_sessions.rest.filters import SessionFilter
-from django_agent_sessions.rest.pagination import SessionPagination
-from django_agent_sessions.rest.problems import Conflict
-from django_agent_sessions.rest.query_parameters import (
+from django_agent_sessions.rest.pagination import (
+    SessionPagination,
     is_search,
     reject_unknown_parameters,
     search_query,
 )
-from django_agent_sessions.rest.redaction import redaction_response
-from django_agent_sessions.rest.renderers import FileNegotiation
+from django_agent_sessions.rest.problems import Conflict, ReferenceNotFound
+from django_agent_sessions.rest.redaction import (
+    RedactionSerializer,
+    SessionRedactionRequest,
+    redaction_response,
+)
 from django_agent_sessions.rest.schema import (
+    CHANGE,
+    CREATE,
     ETAG,
+    FORK,
     IF_MATCH,
     IF_NONE_MATCH,
     NOT_MODIFIED,
+    REDACT_SESSION,
     SCOPE_PARAMETERS,
     SESSION_PARAMETER,
     describe_view,
-    documented_response,
-    problem_responses,
+    operation,
     response_header,
 )
-from django_agent_sessions.rest.serializers.redaction import (
-    RedactionSerializer,
-    SessionRedactionRequest,
-)
+from django_agent_sessions.rest.serializers.branches import ForkSerializer
 from django_agent_sessions.rest.serializers.sessions import (
-    AgentSerializer,
     SessionChangeSerializer,
     SessionCreateSerializer,
     SessionRowSerializer,
     SessionSerializer,
     UsageSerializer,
 )
-from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store import SessionStore, session_record
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import SessionRecord
 
-from .forks import ForkMixin
+from .session_details import SessionDetailAPI, fork_source
 
 _MARKDOWN, _JSONL = "markdown", "jsonl"
-_SEARCHED_MESSAGES = 20
-_TEXT_LENGTH = 500
 
 
 @describe_view(parameters=SCOPE_PARAMETERS, tags=["Sessions"])
-class SessionViewSet(ForkMixin, viewsets.GenericViewSet[Session]):
+class SessionViewSet(SessionDetailAPI):
     """The user's sessions; with ``scope=all`` and the permissions, the sessions of all users."""
 
     queryset = Session.objects.none()
     lookup_url_kwarg = "session"
-    lookup_value_converter = "str"
+    lookup_value_converter = "agent_sessions_uuid"
     serializer_class = SessionSerializer
     row_serializer_class: ClassVar[type[SessionRowSerializer]] = SessionRowSerializer
     pagination_class = SessionPagination
@@ -102,11 +101,13 @@ class SessionViewSet(ForkMixin, viewsets.GenericViewSet[Session]):
     def get_throttles(self) -> list[Any]:
         """Limit searches separately, because they cost more."""
         if self.action == "list" and is_search(self.request):
-            self.throttle_scope = throttles.SEARCH
+            self.throttle_scope = ThrottleScope.SEARCH
         return super().get_throttles()
 
-    @describe_view(
-        operation_id="sessions_list",
+    @operation(
+        "sessions_list",
+        {200: (SessionRowSerializer(many=True), "A page of sessions.")},
+        errors=(400, 404),
         parameters=[
             OpenApiParameter(
                 "q",
@@ -114,10 +115,6 @@ class SessionViewSet(ForkMixin, viewsets.GenericViewSet[Session]):
                 description="Words in titles and messages, or an exact id.",
             )
         ],
-        responses={
-            200: documented_response(SessionRowSerializer(many=True), "A page of sessions."),
-            **problem_responses(400, 404),
-        },
     )
     def list(self, request: Any) -> Response:
         """List sessions, most recently active first.
@@ -147,17 +144,15 @@ class SessionViewSet(ForkMixin, viewsets.GenericViewSet[Session]):
         response: Response = paginator.get_paginated_response(data.data, **more)
         return response
 
-    @describe_view(
-        operation_id="sessions_create",
+    @operation(
+        "sessions_create",
+        {
+            200: (SessionSerializer, "The existing session with this `external_id`."),
+            201: (SessionSerializer, "The new session."),
+        },
+        errors=(400, 404, 409, 413),
         parameters=[ETAG, response_header("Location", "The URL of the session.", 200, 201)],
         request=SessionCreateSerializer,
-        responses={
-            200: documented_response(
-                SessionSerializer, "The existing session with this `external_id`."
-            ),
-            201: documented_response(SessionSerializer, "The new session."),
-            **problem_responses(400, 404, 409, 413),
-        },
         examples=CREATE,
     )
     def create(self, request: Any) -> Response:
@@ -167,22 +162,20 @@ class SessionViewSet(ForkMixin, viewsets.GenericViewSet[Session]):
         that a client can repeat the request if it does not know its outcome.
         """
         _ = self.reaches_everybody  # Raises for a wrong `scope`.
-        serializer = SessionCreateSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        record, created = self._create(dict(serializer.validated_data))
+        record, created = self._create(dict(self.read_body(SessionCreateSerializer)))
         row = self.row_of(self.own_sessions(), record.id)
         return self.placed(row, created, request.path.rstrip("/"))
 
-    @describe_view(
-        operation_id="sessions_retrieve",
-        parameters=[SESSION_PARAMETER, IF_NONE_MATCH, ETAG],
-        responses={
-            200: documented_response(SessionSerializer, "The session."),
+    @operation(
+        "sessions_retrieve",
+        {
+            200: (SessionSerializer, "The session."),
             **NOT_MODIFIED,
-            **problem_responses(404),
         },
+        errors=(404,),
+        parameters=[SESSION_PARAMETER, IF_NONE_MATCH, ETAG],
     )
-    def retrieve(self, request: Any, session: str) -> Any:
+    def retrieve(self, request: Any, session: UUID) -> Any:
         """Return a session with its agents, usage, and first and last text.
 
         Send the ``ETag`` of the response as ``If-Match`` to change the session.
@@ -192,24 +185,19 @@ class SessionViewSet(ForkMixin, viewsets.GenericViewSet[Session]):
         self.record_access(row, view="session")
         return etag_response(request, self.representation(row))
 
-    @describe_view(
-        operation_id="sessions_change",
+    @operation(
+        "sessions_change",
+        {200: (SessionSerializer, "The changed session.")},
+        errors=(400, 404, 409, 412, 413),
         parameters=[SESSION_PARAMETER, IF_MATCH, ETAG],
         request=SessionChangeSerializer,
-        responses={
-            200: documented_response(SessionSerializer, "The changed session."),
-            **problem_responses(400, 404, 409, 412, 413),
-        },
         examples=CHANGE,
     )
-    def partial_update(self, request: Any, session: str) -> Any:
+    def partial_update(self, request: Any, session: UUID) -> Any:
         """Change the title, the metadata, whether the session is archived, or when it expires."""
         row = self.session(session, SessionPermission.READ, SessionPermission.CHANGE)
-        serializer = SessionChangeSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        if "expires_at" in serializer.validated_data and not self.has_permissions(
-            row, SessionPermission.DELETE
-        ):
+        fields = self.read_body(SessionChangeSerializer)
+        if "expires_at" in fields and not self.has_permissions(row, SessionPermission.DELETE):
             # Expired sessions are deleted.
             raise Http404
         with transaction.atomic(self.using):
@@ -219,21 +207,19 @@ class SessionViewSet(ForkMixin, viewsets.GenericViewSet[Session]):
                 require_match(
                     request, self.representation(self.row_of(self.accessible_sessions(), session))
                 )
-            self._store(row).sessions.update(row.pk, **serializer.validated_data)
+            self._store(row).sessions.update(row.pk, **fields)
             self.record_access(row, view="change")
         return etag_response(
             request, self.representation(self.row_of(self.accessible_sessions(), session))
         )
 
-    @describe_view(
-        operation_id="sessions_delete",
+    @operation(
+        "sessions_delete",
+        {204: "The session was deleted."},
+        errors=(404, 409),
         parameters=[SESSION_PARAMETER],
-        responses={
-            204: OpenApiResponse(description="The session was deleted."),
-            **problem_responses(404, 409),
-        },
     )
-    def destroy(self, request: Any, session: str) -> Response:
+    def destroy(self, request: Any, session: UUID) -> Response:
         """Delete a session with all its messages, unless it is under legal hold."""
         row = self.session(session, SessionPermission.DELETE)
         with audit.acting(request.user):
@@ -241,19 +227,17 @@ class SessionViewSet(ForkMixin, viewsets.GenericViewSet[Session]):
                 raise Http404
         return Response(status=status.HTTP_204_NO_CONTENT)
 
-    @describe_view(
-        operation_id="sessions_redact",
+    @operation(
+        "sessions_redact",
+        {200: (RedactionSerializer, "The result, or the preview.")},
+        errors=(400, 404, 409, 413, 503),
         tags=["Redaction"],
         parameters=[SESSION_PARAMETER],
         request=SessionRedactionRequest,
-        responses={
-            200: documented_response(RedactionSerializer, "The result, or the preview."),
-            **problem_responses(400, 404, 409, 413, 503),
-        },
         examples=REDACT_SESSION,
     )
-    @action(detail=True, methods=["post"], throttle_scope=throttles.REDACT)
-    def redact(self, request: Any, session: str) -> Response:
+    @action(detail=True, methods=["post"], throttle_scope=ThrottleScope.REDACT)
+    def redact(self, request: Any, session: UUID) -> Response:
         """Redact a text, or the findings of detectors, everywhere in the session.
 
         Messages, states of agents, the title and the metadata are searched; each hit is replaced by
@@ -262,8 +246,46 @@ class SessionViewSet(ForkMixin, viewsets.GenericViewSet[Session]):
         row = self.session(session, SessionPermission.READ, SessionPermission.REDACT)
         return redaction_response(self, row, SessionRedactionRequest, SessionRedactionRequest.scope)
 
-    @describe_view(
-        operation_id="sessions_export",
+    @operation(
+        "sessions_fork",
+        {
+            200: (SessionSerializer, "The existing fork with this `external_id`."),
+            201: (SessionSerializer, "The new fork."),
+        },
+        errors=(400, 404, 409, 413, 503),
+        tags=["Branches"],
+        parameters=[
+            SESSION_PARAMETER,
+            ETAG,
+            response_header("Location", "The URL of the fork.", 200, 201),
+        ],
+        request=ForkSerializer,
+        examples=FORK,
+    )
+    @action(detail=True, methods=["post"], throttle_scope=ThrottleScope.BRANCH)
+    def fork(self, request: Any, session: UUID) -> Response:
+        """Create a session with a copy of the messages; both continue independently.
+
+        The fork has the same owner, and redacted content is redacted in it, too. With an
+        ``external_id`` the request is safe to repeat.
+        """
+        row = self.session(
+            session, SessionPermission.READ, SessionPermission.CHANGE, SessionPermission.ADD
+        )
+        data = self.read_body(ForkSerializer)
+        key, created = self.with_locked_session(
+            row, lambda source: self._fork(source, data), "forking"
+        )
+        sessions = request.path.rstrip("/").rsplit("/", 2)[0]
+        return self.placed(self.row_of(self.accessible_sessions(), key), created, sessions)
+
+    @operation(
+        "sessions_export",
+        {
+            (200, "text/markdown"): (str, "The file."),
+            (200, "application/jsonl"): (str, "The file."),
+        },
+        errors=(400, 404, 503),
         parameters=[
             SESSION_PARAMETER,
             OpenApiParameter(
@@ -271,32 +293,21 @@ class SessionViewSet(ForkMixin, viewsets.GenericViewSet[Session]):
             ),
             response_header("Content-Disposition", "The name of the file.", 200),
         ],
-        responses={
-            (200, "text/markdown"): documented_response(str, "The file."),
-            (200, "application/jsonl"): documented_response(str, "The file."),
-            **problem_responses(400, 404, 503),
-        },
     )
     @action(
         detail=True,
         methods=["get"],
-        throttle_scope=throttles.EXPORT,
+        throttle_scope=ThrottleScope.EXPORT,
         content_negotiation_class=FileNegotiation,
     )
-    def export(self, request: Any, session: str) -> Any:
+    def export(self, request: Any, session: UUID) -> Any:
         """Return the whole conversation as a file: Markdown for people, JSON Lines for programs."""
         reject_unknown_parameters(request, ["as"])
         form = request.query_params.get("as", _MARKDOWN)
         if form not in (_MARKDOWN, _JSONL):
             raise ValidationError({"as": [f"Must be {_MARKDOWN} or {_JSONL}."]})
         row = self.session(session, SessionPermission.READ, SessionPermission.EXPORT)
-        audit.record(
-            AuditEvent.Action.EXPORTED,
-            session=row.pk,
-            actor=request.user,
-            details={"via": "api", "format": form, "messages": row.message_count},
-            using=self.using,
-        )
+        self.record(AuditEvent.Action.EXPORTED, row, format=form, messages=row.message_count)
         if form == _MARKDOWN:
             texts, ending = export_markdown(row, using=self.using), "md"
         else:
@@ -307,16 +318,14 @@ class SessionViewSet(ForkMixin, viewsets.GenericViewSet[Session]):
             request._request, serving.encode_in_chunks(texts), name, ending
         )
 
-    @describe_view(
-        operation_id="sessions_usage",
+    @operation(
+        "sessions_usage",
+        {200: (UsageSerializer, "The usage.")},
+        errors=(404,),
         parameters=[SESSION_PARAMETER],
-        responses={
-            200: documented_response(UsageSerializer, "The usage."),
-            **problem_responses(404),
-        },
     )
     @action(detail=True, methods=["get"])
-    def usage(self, request: Any, session: str) -> Response:
+    def usage(self, request: Any, session: UUID) -> Response:
         """Return the numbers of messages and tokens, by agent and in total.
 
         A message that several branches share is counted once.
@@ -340,30 +349,9 @@ class SessionViewSet(ForkMixin, viewsets.GenericViewSet[Session]):
         total = {name: sum(agent[name] for agent in usage) for name in names}
         return Response(UsageSerializer({**total, "agents": usage}).data)
 
-    def representation(self, row: Session) -> dict[str, Any]:
-        """Return a session as JSON, with its first and last text and the source of a fork."""
-        messages = SessionMessage.objects.using(self.using).filter(session=row, branch=MAIN_BRANCH)
-        shown: Any = row
-        shown.first_text = _first_text(messages.order_by("id"))
-        shown.last_text = _first_text(messages.order_by("-id"))
-        shown.fork = self.fork_source(row)
-        data: dict[str, Any] = self.get_serializer(row).data
-        return {**data, "agents": list(data["agents"])}
-
-    def row_of(self, sessions: SessionQuerySet, key: object) -> Session:
-        """Return a session with its agents; raise ``Http404`` if the user may not read it."""
-        # Agents of the same database, without their states, which may be large.
-        columns = [*AgentSerializer.Meta.fields, "session_id"]
-        agents = SessionAgent.objects.using(self.using).only(*columns)
-        rows = sessions.defer("origin").prefetch_related(Prefetch("agents", agents))
-        row = rows.filter(pk=parse_uuid_or_404(key)).first()
-        if row is None or not self.has_permissions(row, SessionPermission.READ):
-            raise Http404
-        return row
-
     def _store(self, row: Session) -> SessionStore:
         owner = self.request.user if self.owns(row) else EVERYBODY
-        return SessionStore(owner=owner, namespace=row.namespace, using=self.using)
+        return SessionStore(owner=owner, namespace=row.namespace, scope=row.scope, using=self.using)
 
     def _create(self, fields: dict[str, Any]) -> tuple[SessionRecord, bool]:
         store = SessionStore(
@@ -386,30 +374,32 @@ class SessionViewSet(ForkMixin, viewsets.GenericViewSet[Session]):
             raise Http404
         return (store.sessions.update(record.id, **fields) if fields else record), False
 
-    def placed(self, row: Session, made: bool, place: str) -> Response:
-        """Return the response for a session that was created or existed, with its ``Location``."""
-        code = status.HTTP_201_CREATED if made else status.HTTP_200_OK
-        response: Response = etag_response(self.request, self.representation(row), status=code)
-        slash = "/" if self.request.path.endswith("/") else ""
-        response["Location"] = self.request.build_absolute_uri(f"{place}/{row.pk}{slash}")
-        return response
+    def _fork(self, row: Session, data: dict[str, Any]) -> tuple[UUID, bool]:
+        """Fork a session whose row is locked; return the fork's key, and whether it is new."""
+        at, external_id = data.get("at"), data.get("external_id")
+        if external_id is not None and row.owner_id is not None:
+            own_sessions = Session.objects.using(self.using).filter(owner=row.owner_id)
+            existing = own_sessions.filter(external_id=external_id).first()
+            if existing is not None:
+                if fork_source(existing) != {"session": row.pk, "message": at}:
+                    detail = "Another session already has this external_id. Choose another."
+                    raise Conflict(detail)
+                self.record_access(row, view="fork")
+                return existing.pk, False
+        messages = SessionMessage.objects.using(self.using).filter(session=row.pk)
+        if at is not None and not messages.filter(pk=at).exists():
+            raise ReferenceNotFound("at", "The session has no such message.")
+        fork = self.store().sessions.fork(
+            session_record(row), at=at, title=data.get("title"), external_id=external_id
+        )
+        figures: dict[str, Any] = {"fork": str(fork.id), "messages": fork.usage.messages}
+        self.record(AuditEvent.Action.FORKED, row, at, **figures)
+        return fork.id, True
 
     def _record_listing(self, rows: Sequence[Session], *, searched: bool) -> None:
         """Record that titles of other users' sessions are about to be shown."""
-        details: dict[str, Any] = {"sessions": len(rows), "via": "api"}
+        details: dict[str, Any] = {"sessions": len(rows)}
         if rows:
             details |= {"first": str(rows[0].pk), "last": str(rows[-1].pk)}
         action = AuditEvent.Action.SEARCHED if searched else AuditEvent.Action.READ
-        audit.record(action, actor=self.request.user, details=details, using=self.using)
-
-
-def _first_text(messages: Any) -> dict[str, Any] | None:
-    """Return the first of these messages that has a text; looks at the first few only."""
-    candidates = messages.values_list("pk", "role", Substr("text", 1, _TEXT_LENGTH))[
-        :_SEARCHED_MESSAGES
-    ]
-    key: UUID
-    for key, role, text in candidates:
-        if text:
-            return {"message": str(key), "role": role, "text": displayable(text)}
-    return None
+        self.record(action, **details)

@@ -91,7 +91,7 @@ def _of_agent(store: SessionStore, agent: AgentRecord, everything: bool) -> Conv
     # One more than is shown tells whether there are more.
     records = store.messages.list(agent) if everything else store.messages.latest(agent, LATEST + 1)
     shown = records if everything else records[-LATEST:]
-    read = [(record, dialects.parts(agent.dialect, record.content)) for record in shown]
+    read = [(record, dialects.get(agent.dialect).parts(record.content)) for record in shown]
     everybody = [part for _, parts in read for part in parts]
     results = {p.call_id: p for p in everybody if p.kind is PartKind.TOOL_RESULT and p.call_id}
     called = {p.call_id for p in everybody if p.kind is PartKind.TOOL_CALL}
@@ -109,11 +109,11 @@ def _of_orchestrator(record: MultiAgentRecord) -> Conversation:
     state = record.state if isinstance(record.state, dict) else {}
     messages = [Message("user", [Block("text", text=_text(state.get("current_task", "")))])]
     results = state.get("node_results") or {}
+    strands = dialects.get(dialects.STRANDS)
     for node in state.get("execution_order") or ():
-        result = results.get(node, {}).get("result") or {}
-        message = result.get("message") if isinstance(result, dict) else None
-        parts = dialects.parts(dialects.STRANDS, message)
-        messages.append(Message(_text(node), tuple(_blocks(parts, {}, frozenset()))))
+        for _path, message in strands.messages_in(results.get(node)):
+            parts = strands.parts(message)
+            messages.append(Message(_text(node), tuple(_blocks(parts, {}, frozenset()))))
     name = f"{record.kind} “{record.multi_agent_id}”, {state.get('status', '')}"
     return Conversation(_text(name), messages)
 

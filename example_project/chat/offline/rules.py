@@ -102,7 +102,7 @@ def turns(dialect: str, messages: Sequence[Any]) -> list[Turn]:
         The conversation in neutral form.
     """
     return [
-        Turn(dialects.summary(dialect, message).role, dialects.parts(dialect, message))
+        Turn(dialects.get(dialect).summary(message).role, dialects.get(dialect).parts(message))
         for message in messages
     ]
 

@@ -1,6 +1,6 @@
 """A process that has a conversation in memory while another one redacts it.
 
-``python -m tests.adapters.openai_agents.held run|tool|compaction|pop``: it says the secret, prints
+``python -m tests.adapters.openai_agents.held run|tool|pop``: it says the secret, prints
 ``ready``, waits for a line, goes on, and prints as JSON what its model heard after that.
 """
 
@@ -55,15 +55,6 @@ async def tool(session: DjangoSession) -> list[Any]:
     return requests(again)
 
 
-async def compaction(session: DjangoSession) -> list[Any]:
-    await session.add_items([user(f"My code is {SECRET}"), user("keep this")])
-    items = await session.get_items()
-    await wait()
-    await session.clear_session()
-    await session.add_items([user(f"Summary of: {item['content']}") for item in items])  # type: ignore[typeddict-item] # a user's item has it
-    return []
-
-
 async def pop(session: DjangoSession) -> list[Any]:
     await session.add_items([user("first"), user(f"My code is {SECRET}")])
     items = await session.get_items()
@@ -74,7 +65,7 @@ async def pop(session: DjangoSession) -> list[Any]:
 
 
 async def main(work: str) -> None:
-    chosen = {"run": run, "tool": tool, "compaction": compaction, "pop": pop}[work]
+    chosen = {"run": run, "tool": tool, "pop": pop}[work]
     print(json.dumps(await chosen(DjangoSession("s"))))
 
 

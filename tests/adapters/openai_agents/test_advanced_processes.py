@@ -11,8 +11,8 @@ import pytest
 
 from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession
 from django_agent_sessions.models import Branch, Session, SessionMessage, TurnUsage
+from tests.adapters.processes import work_together
 
-from .others import work_together
 from .team import texts, user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
@@ -38,7 +38,7 @@ def on_branches() -> dict[str, list[Any]]:
 
 
 def test_branches_that_are_made_at_once_have_names_of_their_own_and_lose_nothing():
-    told = work_together("branch", 6, 2, WORKER)
+    told = work_together(WORKER, "branch", "s", 6, processes=2)
 
     made = {name: text for lines in told for name, text in map(json.loads, lines)}
     found = on_branches()
@@ -55,7 +55,7 @@ def test_branches_that_are_made_at_once_have_names_of_their_own_and_lose_nothing
 
 
 def test_a_name_that_several_want_is_given_once():
-    told = work_together("race", 5, 3, WORKER)
+    told = work_together(WORKER, "race", "s", 5, processes=3)
 
     assert Counter(name for lines in told for name in lines) == {str(n): 1 for n in range(5)}
     found = on_branches()
@@ -67,7 +67,7 @@ def test_a_name_that_several_want_is_given_once():
 
 
 def test_nobody_reads_or_writes_on_a_branch_that_came_after_another_one():
-    work_together("churn", 4, 3, WORKER)
+    work_together(WORKER, "churn", "s", 4, processes=3)
 
     found = on_branches()
     added = [f"{process}-{number}" for process in range(3) for number in range(4)]

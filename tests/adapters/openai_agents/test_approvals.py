@@ -11,12 +11,14 @@ from agents import RunContextWrapper, Runner, RunState, TResponseInputItem
 
 from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, DjangoSession
 from django_agent_sessions.store import SessionStore
+from tests.adapters.processes import result_of
 
-from .others import in_another_process
 from .scripted import call
 from .team import assistant, requests, stored, texts
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+WORKER = "tests.adapters.openai_agents.worker"
 
 
 def interrupted() -> str:
@@ -45,7 +47,7 @@ def expect_whole() -> list[str]:
 @pytest.mark.process
 @pytest.mark.parametrize("decision", ["yes", "no"])
 def test_another_process_goes_on_and_nothing_is_doubled(decision):
-    other = in_another_process("decide", "s", decision, given=interrupted())
+    other = result_of(WORKER, "decide", "s", decision, given=interrupted())
 
     assert other["answered"] == "Finished."
     said = expect_whole()
@@ -95,7 +97,7 @@ def test_another_process_settles_a_write_whose_outcome_is_unknown(written):
     assert (len(stored()) > len(before)) is written
 
     # The SDK compares the tail of the conversation with what it wanted to write.
-    other = in_another_process("decide", "s", "yes", given=unsettled)
+    other = result_of(WORKER, "decide", "s", "yes", given=unsettled)
 
     assert other["answered"] == "Finished."
     assert "output paid 7" in expect_whole()

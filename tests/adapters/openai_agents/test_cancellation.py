@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 from agents import Runner
-from django.db import connection, transaction
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.db.bridge import arun_orm
-from django_agent_sessions.models import Session
 
 from .scripted import call
 from .team import assistant, stored, texts, user
@@ -54,37 +52,6 @@ async def test_a_batch_is_whole_or_absent_and_the_next_read_tells():
     assert texts(await DjangoSession("s").get_items()) == there
     assert cancelled
     assert written
-
-
-async def test_a_write_that_has_begun_is_waited_for(ada):
-    """Somebody holds the lock that the write needs, so that it is certainly under way."""
-    session = DjangoSession("s")
-    await session.add_items([user("before")])
-    locked, release = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def hold() -> None:
-        with transaction.atomic():
-            Session.objects.select_for_update().get()
-            Session.objects.update(title="held")
-            loop.call_soon_threadsafe(locked.set)
-            asyncio.run_coroutine_threadsafe(release.wait(), loop).result(30)
-        connection.close()
-
-    holder = asyncio.ensure_future(asyncio.to_thread(hold))
-    await locked.wait()
-    task = asyncio.ensure_future(session.add_items([user("a"), user("b")]))
-    for _ in range(3):
-        await asyncio.sleep(0.05)
-        task.cancel()
-    await asyncio.sleep(0.05)
-    assert not task.done()
-
-    release.set()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert texts(await session.get_items()) == ["before", "a", "b"]
-    await holder
 
 
 async def test_a_pop_that_is_cancelled_took_its_item_or_did_not():

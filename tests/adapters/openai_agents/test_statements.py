@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from agents import Runner
-from django.db import connection, transaction
-from django.test.utils import CaptureQueriesContext
+from django.db import connection
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.testing import statements as kit
 from django_agent_sessions.values.owners import NOBODY
 
 from .scripted import call
@@ -24,19 +24,7 @@ WRITTEN = 1 if connection.vendor == "postgresql" else 2
 
 
 def statements(use: Any) -> list[str]:
-    """Tells the verbs of the statements that a use takes, without what only a transaction needs.
-
-    That is its savepoints, and on a server the lock that it takes first on the session's row. It
-    runs inside a transaction of this thread, so that its connection, which is the one that is
-    listened to, does the work.
-    """
-    with transaction.atomic(), CaptureQueriesContext(connection) as captured:
-        asyncio.run(use)
-    told = [query["sql"] for query in captured.captured_queries]
-    locks = ("LIMIT 1 FOR UPDATE", "FOR NO KEY UPDATE")
-    told = [sql for sql in told if not sql.endswith(locks)]
-    verbs = [sql.split(None, 1)[0].upper() for sql in told]
-    return [verb for verb in verbs if verb not in ("SAVEPOINT", "RELEASE", "BEGIN")]
+    return kit.statements(lambda: asyncio.run(use))
 
 
 @pytest.fixture
@@ -84,14 +72,6 @@ def test_a_new_object_looks_for_the_session_and_its_agent_once(ada, owned):
 def test_a_first_write_finds_or_makes_both():
     # Two looks, two rows, the items and the counters.
     assert len(statements(DjangoSession("s").add_items([user("a")]))) == 4 + WRITTEN
-
-
-def test_a_long_conversation_takes_as_many_as_a_short_one(open_session):
-    asyncio.run(open_session.add_items([user("a")] * 1000))
-
-    assert statements(open_session.get_items(limit=10)) == ["SELECT"]
-    assert len(statements(open_session.add_items([user("c")]))) == WRITTEN
-    assert len(statements(open_session.pop_item())) == 2
 
 
 def test_a_run_with_a_tool_takes_one_read_and_three_writes(open_session):

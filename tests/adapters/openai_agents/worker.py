@@ -1,6 +1,6 @@
 """A process that works on a conversation beside others.
 
-``python -m tests.adapters.openai_agents.worker append|pop|converse SESSION COUNT NAME``
+``python -m tests.adapters.openai_agents.worker pop SESSION COUNT NAME``
 ``python -m tests.adapters.openai_agents.worker say SESSION TEXT``
 ``python -m tests.adapters.openai_agents.worker decide SESSION yes|no``, the state on its input
 """
@@ -19,14 +19,9 @@ from agents import RunConfig, Runner, RunState
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
 
-from .scripted import call
-from .team import assistant, requests, texts, user
+from .team import assistant, requests, texts
 
 QUIET = RunConfig(tracing_disabled=True)
-
-
-async def append(session: DjangoSession, text: str) -> None:
-    await session.add_items([user(text)])
 
 
 async def pop(session: DjangoSession, text: str) -> None:
@@ -35,19 +30,13 @@ async def pop(session: DjangoSession, text: str) -> None:
     print(item["content"])  # type: ignore[typeddict-item] # a user's item has it
 
 
-async def converse(session: DjangoSession, text: str) -> None:
-    agent = assistant([call("add", a=1, b=2), call("add", a=3, b=4)], f"Done: {text}")
-    await Runner.run(agent, text, session=session, run_config=QUIET)
-
-
-async def work(name: str, session_id: str, count: int, prefix: str) -> None:
-    do = {"append": append, "pop": pop, "converse": converse}[name]
+async def pop_many(session_id: str, count: int, prefix: str) -> None:
     session = DjangoSession(session_id)
     await session.get_items()
     print("ready")
     await asyncio.to_thread(sys.stdin.readline)
     for number in range(count):
-        await do(session, f"{prefix}-{number}")
+        await pop(session, f"{prefix}-{number}")
 
 
 async def say(session_id: str, text: str) -> None:
@@ -73,7 +62,7 @@ def main(name: str, session_id: str, *arguments: str) -> None:
     elif name == "decide":
         asyncio.run(decide(session_id, arguments[0] == "yes"))
     else:
-        asyncio.run(work(name, session_id, int(arguments[0]), arguments[1]))
+        asyncio.run(pop_many(session_id, int(arguments[0]), arguments[1]))
 
 
 if __name__ == "__main__":

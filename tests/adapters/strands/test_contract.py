@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import uuid4
 
-from strands import Agent
-from strands.hooks import MessageAddedEvent
+from strands import Agent, tool
+from strands.hooks import BeforeInvocationEvent, MessageAddedEvent
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
@@ -16,12 +16,36 @@ from django_agent_sessions import testing
 from django_agent_sessions.adapters.strands import DjangoSessionManager, DjangoSessionRepository
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.values.owners import NOBODY
+from tests.adapters.processes import start_worker
 
+from .agents import expect_valid
 from .scripted import ScriptedModel
 
 
+@tool
+def register(name: str) -> str:
+    """Register somebody.
+
+    Args:
+        name: Who.
+    """
+    return f"registered {name}"
+
+
+class PausingModel(ScriptedModel):
+    """A scripted model that awaits something before each answer."""
+
+    during: Callable[[], Awaitable[None]] | None = None
+
+    async def stream(self, *args: Any, **kwargs: Any) -> Any:
+        if self.during is not None:
+            await self.during()
+        async for event in super().stream(*args, **kwargs):
+            yield event
+
+
 class MessageDriver:
-    """What both drivers know of Strands' messages."""
+    """What the drivers know of Strands' messages."""
 
     def __init__(self, owner: Any, namespace: str) -> None:
         self.owner = owner
@@ -43,15 +67,13 @@ class ManagerDriver(MessageDriver):
     """Builds an agent for each call, as each request does."""
 
     def append(self, session_id: str, payloads: Sequence[Any]) -> None:
-        manager = DjangoSessionManager(session_id, owner=self.owner, namespace=self.namespace)
-        agent = self.agent(manager)
+        agent = self.agent(session_id)
         for payload in payloads:
             agent.messages.append(payload)
-            manager.append_message(payload, agent)
+            self.manager_of(agent).append_message(payload, agent)
 
     def read(self, session_id: str) -> list[Any]:
-        manager = DjangoSessionManager(session_id, owner=self.owner, namespace=self.namespace)
-        return self.agent(manager).messages
+        return self.agent(session_id).messages
 
     async def aappend(self, session_id: str, payloads: Sequence[Any]) -> None:
         agent = await self.loaded_agent(session_id)
@@ -62,21 +84,109 @@ class ManagerDriver(MessageDriver):
     async def aread(self, session_id: str) -> list[Any]:
         return (await self.loaded_agent(session_id)).messages
 
+    async def arun(
+        self,
+        session_id: str,
+        text: str,
+        *,
+        wait: float = 0.2,
+        during: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        agent = self.agent(session_id, exclusive=True, wait=wait)
+        assert isinstance(agent.model, PausingModel)
+        agent.model.during = during
+        await agent.invoke_async(text)
+
+    def converse(self, session_id: str, prompt: str, *steps: str | testing.ToolCall) -> list[Any]:
+        script = [
+            step
+            if isinstance(step, str)
+            else {"name": step.tool, "input": step.arguments, "toolUseId": step.id}
+            for step in steps
+        ]
+        agent = self.agent(session_id)
+        agent.model = model = ScriptedModel(script)
+        agent(prompt)
+        return model.requests[-1]
+
+    def check(self, messages: Sequence[Any]) -> None:
+        roles = [message["role"] for message in messages]
+        assert roles == ["user", "assistant"] * (len(roles) // 2) + ["user"]
+        expect_valid(messages)
+        blocks = [block for message in messages for block in message["content"]]
+        assert any("toolUse" in block for block in blocks)
+        assert all(block.get("text", "x").strip() for block in blocks)
+        assert all(message["content"] for message in messages)
+
+    def agent(self, session_id: str, **options: Any) -> Agent:
+        return self._build(
+            DjangoSessionManager(session_id, owner=self.owner, namespace=self.namespace, **options)
+        )
+
     async def loaded_agent(self, session_id: str) -> Agent:
-        return self.agent(
+        return self._build(
             await DjangoSessionManager.load(session_id, owner=self.owner, namespace=self.namespace)
         )
 
-    def agent(self, manager: DjangoSessionManager) -> Agent:
-        return Agent(model=ScriptedModel(), session_manager=manager, callback_handler=None)
+    def manager_of(self, agent: Agent) -> DjangoSessionManager:
+        assert isinstance(agent._session_manager, DjangoSessionManager)
+        return agent._session_manager
+
+    def _build(self, manager: DjangoSessionManager) -> Agent:
+        return Agent(
+            model=PausingModel(), session_manager=manager, tools=[register], callback_handler=None
+        )
+
+
+class LivingManagerDriver(ManagerDriver):
+    """Uses one agent per session, as a program does; each call is a run of it."""
+
+    def __init__(self, owner: Any, namespace: str) -> None:
+        super().__init__(owner, namespace)
+        self.agents: dict[str, Agent] = {}
+
+    def append(self, session_id: str, payloads: Sequence[Any]) -> None:
+        agent = self.agent(session_id)
+        agent.hooks.invoke_callbacks(BeforeInvocationEvent(agent))
+        super().append(session_id, payloads)
+
+    def agent(self, session_id: str, **options: Any) -> Agent:
+        if session_id not in self.agents:
+            self.agents[session_id] = super().agent(session_id, **options)
+        return self.agents[session_id]
+
+    async def loaded_agent(self, session_id: str) -> Agent:
+        if session_id not in self.agents:
+            self.agents[session_id] = await super().loaded_agent(session_id)
+        return self.agents[session_id]
 
 
 class TestManager(
     testing.ConversationContract[ManagerDriver],
     testing.AnyContextContract[ManagerDriver],
+    testing.AgentContract[ManagerDriver],
 ):
+    blocks = {
+        "a tool call's block": (1, ("content", 0)),
+        "a result's block": (2, ("content", 0)),
+        "what a result holds": (2, ("content", 0, "toolResult", "content", 0)),
+    }
+    spans = {"a prompt": (0, ("content", 0, "text"), 0, 3)}
+
     def driver(self, *, owner: Any = NOBODY, namespace: str = "") -> ManagerDriver:
         return ManagerDriver(owner, namespace)
+
+
+class TestLivingManager(
+    testing.AdapterContract[LivingManagerDriver],
+    testing.MemoryContract[LivingManagerDriver],
+    testing.ExclusiveContract[LivingManagerDriver],
+):
+    append_statements = 1
+    start = staticmethod(start_worker)
+
+    def driver(self, *, owner: Any = NOBODY, namespace: str = "") -> LivingManagerDriver:
+        return LivingManagerDriver(owner, namespace)
 
 
 class RepositoryDriver(MessageDriver):

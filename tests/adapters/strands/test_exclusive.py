@@ -7,13 +7,11 @@ import time
 from typing import Any
 
 import pytest
-from django.db import transaction
 from strands import Agent, tool
 from strands.bidi import BidiAgent
 from strands.hooks import AfterInvocationEvent, BeforeInvocationEvent
 from strands.multiagent import GraphBuilder
 
-from django_agent_sessions import leases
 from django_agent_sessions.adapters.strands import DjangoSessionManager
 from django_agent_sessions.exceptions import (
     ConfigurationError,
@@ -22,6 +20,7 @@ from django_agent_sessions.exceptions import (
     SessionConflictError,
 )
 from django_agent_sessions.models import RunLease
+from django_agent_sessions.testing.exclusive import is_free
 from tests.threads import elsewhere
 
 from .agents import build, manager_of, requests, stored, texts, yes_to
@@ -37,10 +36,6 @@ def exclusive(*steps, wait=0.2, **options) -> Agent:
     return build(*steps, session_manager=manager, **options)
 
 
-def is_free(store) -> bool:
-    return elsewhere(lambda: leases.acquire(store.get("s").id, wait=0).release()) is None
-
-
 def during(function):
     """A step that calls a function while the agent runs."""
 
@@ -49,47 +44,6 @@ def during(function):
         return "Done."
 
     return choose
-
-
-def test_a_run_holds_the_session_and_its_end_frees_it(store):
-    seen = []
-    agent = exclusive(choose=during(lambda: seen.append(is_free(store))))
-
-    agent("Hello")
-
-    assert seen == [False]
-    assert is_free(store)
-    assert texts(stored()) == ["Hello", "Done."]
-
-
-def test_another_run_meanwhile_is_refused_when_it_has_waited(store):
-    errors = []
-    other = exclusive()
-    agent = exclusive(choose=during(lambda: errors.append(elsewhere(lambda: other("Me too")))))
-
-    agent("Hello")
-
-    assert isinstance(errors[0], SessionBusyError)
-    assert texts(stored()) == ["Hello", "Done."]
-    # It comes back, and hears what was said meanwhile.
-    other("Me too")
-    assert texts(requests(other)[0]) == ["Hello", "Done.", "Me too"]
-    assert texts(stored()) == ["Hello", "Done.", "Me too", "You said: Me too"]
-
-
-def test_two_tasks_of_one_process_take_turns():
-    async def main():
-        agents = [exclusive(delay=0.05, wait=10) for _ in range(3)]
-        await asyncio.gather(
-            *(agent.invoke_async(str(number)) for number, agent in enumerate(agents))
-        )
-
-    asyncio.run(main())
-
-    found = texts(stored())
-    assert len(found) == 6
-    for prompt, answer in zip(found[::2], found[1::2], strict=True):
-        assert answer == f"You said: {prompt}"
 
 
 def test_an_agent_goes_on_with_what_others_said_and_with_their_state():
@@ -124,30 +78,7 @@ def test_what_nobody_changed_is_not_read_again():
     ]
 
 
-@pytest.mark.parametrize("error", [RuntimeError("broken"), KeyboardInterrupt()])
-def test_a_run_that_fails_frees_the_session(store, error):
-    agent = exclusive(error)
-
-    with pytest.raises(type(error)):
-        agent("Hello")
-
-    assert is_free(store)
-
-
-def test_a_run_that_is_cancelled_frees_the_session(store):
-    async def main():
-        agent = exclusive(delay=10)
-        running = asyncio.create_task(agent.invoke_async("Hello"))
-        await asyncio.sleep(0.3)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-
-    asyncio.run(main())
-    assert is_free(store)
-
-
-def test_a_stream_that_nobody_reads_to_its_end_frees_the_session(store):
+def test_a_stream_that_nobody_reads_to_its_end_frees_the_session():
     async def main():
         stream: Any = exclusive().stream_async("Hello")
         async for event in stream:
@@ -156,28 +87,28 @@ def test_a_stream_that_nobody_reads_to_its_end_frees_the_session(store):
         await stream.aclose()
 
     asyncio.run(main())
-    assert is_free(store)
+    assert is_free("s")
 
 
-def test_an_interrupted_run_frees_the_session_and_is_resumed_in_a_turn_of_its_own(store):
+def test_an_interrupted_run_frees_the_session_and_is_resumed_in_a_turn_of_its_own():
     agent = exclusive(call("approve", what="it"), "Finished.")
     result = agent("Do it")
     assert result.stop_reason == "interrupt"
-    assert is_free(store)
+    assert is_free("s")
 
     agent(yes_to(result))
 
     assert texts(stored())[-1] == "Finished."
-    assert is_free(store)
+    assert is_free("s")
 
 
-def test_a_text_that_waited_while_another_run_asked_is_refused_and_the_answer_taken(store):
+def test_a_text_that_waited_while_another_run_asked_is_refused_and_the_answer_taken():
     late = exclusive("Finished.")
     question = exclusive(call("approve", what="it"))("Do it")
 
     with pytest.raises(SessionConflictError, match="waits for an answer"):
         late("And that too")
-    assert is_free(store)
+    assert is_free("s")
     assert texts(stored()) == ["Do it", "call approve"]
     late(yes_to(question))
 
@@ -185,14 +116,14 @@ def test_a_text_that_waited_while_another_run_asked_is_refused_and_the_answer_ta
     assert texts(stored())[-1] == "Finished."
 
 
-def test_an_answer_that_is_given_twice_is_acted_upon_once(store):
+def test_an_answer_that_is_given_twice_is_acted_upon_once():
     question = exclusive(call("approve", what="it"))("Do it")
     one, two = exclusive("Finished."), exclusive("Fine.")
     one(yes_to(question))
 
     with pytest.raises(SessionConflictError, match="answered in another run"):
         two(yes_to(question))
-    assert is_free(store)
+    assert is_free("s")
     two("How are you?")
 
     whole = ["Do it", "call approve", "result it: yes", "Finished.", "How are you?"]
@@ -201,9 +132,7 @@ def test_an_answer_that_is_given_twice_is_acted_upon_once(store):
 
 
 @pytest.mark.parametrize("event", [BeforeInvocationEvent, AfterInvocationEvent])
-def test_a_hook_that_fails_before_or_after_the_run_keeps_nobody_waiting_for_long(
-    store, settings, event
-):
+def test_a_hook_that_fails_before_or_after_the_run_keeps_nobody_waiting_for_long(settings, event):
     settings.AGENT_SESSIONS = {"LEASE_SECONDS": 0.5}
     agent = exclusive()
 
@@ -215,10 +144,10 @@ def test_a_hook_that_fails_before_or_after_the_run_keeps_nobody_waiting_for_long
         agent("Hello")
 
     time.sleep(0.5)
-    assert is_free(store)
+    assert is_free("s")
 
 
-def test_state_that_cannot_be_written_at_the_end_frees_the_session(store):
+def test_state_that_cannot_be_written_at_the_end_frees_the_session():
     agent = exclusive()
     agent("Hello")
     agent.hooks.add_callback(
@@ -232,10 +161,10 @@ def test_state_that_cannot_be_written_at_the_end_frees_the_session(store):
     with pytest.raises(PayloadError):
         agent("Hello")
 
-    assert is_free(store)
+    assert is_free("s")
 
 
-def test_a_run_that_lost_its_session_writes_nothing_and_begins_anew(store, settings):
+def test_a_run_that_lost_its_session_writes_nothing_and_begins_anew(settings):
     settings.AGENT_SESSIONS = {"LEASE_SECONDS": 0.3}
     other = build("Mine now.", session_id="s")
 
@@ -316,33 +245,25 @@ def graph(seen, *, wait=0.2):
     return builder.build()
 
 
-def test_a_graph_holds_the_session_for_all_its_nodes(store):
+def test_a_graph_holds_the_session_for_all_its_nodes():
     seen = []
-    graph(lambda: seen.append(is_free(store)))("Go")
+    graph(lambda: seen.append(is_free("s")))("Go")
 
     assert seen == [False, False]
-    assert is_free(store)
+    assert is_free("s")
 
 
-def test_a_graph_waits_for_another_and_catches_up_with_it(store):
+def test_a_graph_waits_for_another_and_catches_up_with_it():
     one, two = graph(lambda: None), graph(lambda: None)
     one("Go")
     assert two.state.task != "Go"
     two("Go on")
-    assert is_free(store)
+    assert is_free("s")
 
     blocked = []
     three = graph(lambda: blocked.append(elsewhere(lambda: one("Me too"))))
     three("Go")
     assert {type(error) for error in blocked} == {SessionBusyError}
-
-
-def test_a_transaction_is_refused_and_the_error_says_what_to_do():
-    agent = exclusive()
-    with transaction.atomic(), pytest.raises(ConfigurationError, match="non_atomic_requests"):
-        agent("Hello")
-    agent("Hello")
-    assert texts(stored()) == ["Hello", "You said: Hello"]
 
 
 def test_a_bidirectional_agent_is_refused():

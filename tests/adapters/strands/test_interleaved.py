@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 import pytest
 from strands.hooks import AfterModelCallEvent
 
-from tests import processes
-
-from .agents import build, expect_real, requests, stored, texts
+from .agents import build, expect_real, stored, texts
 from .process import add_then_answer
 from .scripted import call
 
@@ -19,35 +16,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def results(messages: list[str]) -> set[str]:
     return {text for text in messages if text.startswith("result")}
-
-
-@pytest.mark.process
-def test_two_processes_keep_every_message_and_every_real_result():
-    turns = 4  # All of it fits into Strands' default window.
-    started = [
-        processes.start(
-            "tests.adapters.strands.process",
-            "converse",
-            json.dumps([str(100 * number + turn) for turn in range(turns)]),
-        )
-        for number in (1, 2)
-    ]
-    ended = [json.loads(lines[-1]) for lines in processes.outputs(started)]
-
-    # Strands stands in for a result that another process still waits for. It is not restored.
-    said = [text for text in texts(stored()) if "interrupted" not in text]
-    assert len(said) == 2 * turns * 4
-    again = build("Fine.")
-    expect_real(again.messages)
-    wanted = {f"result {100 * n + turn + 1000}" for n in (1, 2) for turn in range(turns)}
-    assert results(texts(again.messages)) == wanted
-    assert sorted(texts(again.messages)) == sorted(said)
-    for process in ended:
-        assert process["messages"][-1] == "Done."
-    again("How are you?")
-    assert requests(again)[0][:-1] == [
-        {"role": m["role"], "content": m["content"]} for m in again.messages[:-2]
-    ]
 
 
 def test_calls_and_results_that_crossed_are_put_together():

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import strands
-from django.db import connections
 from strands.agent.conversation_manager import SlidingWindowConversationManager
 from strands.session.repository_session_manager import RepositorySessionManager
 
@@ -18,7 +17,7 @@ from django_agent_sessions.governance.redaction import Find, WholeMessage, redac
 from django_agent_sessions.models import SessionAgent, SessionMessage
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing, files_containing
-from tests.processes import go, outputs, ready, start
+from tests.adapters.processes import hold, let_go
 
 from .agents import build
 from .held import SECRET, summarizing
@@ -31,17 +30,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.mark.process
 @pytest.mark.parametrize("work", ["agent", "summary", "graph"])
 def test_no_sync_and_no_append_brings_it_back(work):
-    connections.close_all()
-    held = [start("tests.adapters.strands.held", work)]
-    ready(held)
+    held = hold("tests.adapters.strands.held", work)
     assert columns_containing("plantedsecret") != []
 
     redaction = redact(SessionStore().get("s").id, Find(SECRET), reason="A request")
     assert columns_containing("plantedsecret") == []
     before = SessionMessage.objects.count()
-    connections.close_all()
-    go(held)
-    (said,) = outputs(held)
+    said = let_go(held)
 
     assert columns_containing("plantedsecret") == []
     assert files_containing("plantedsecret") == []

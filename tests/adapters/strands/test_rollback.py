@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import pytest
-from django.db import transaction
 from strands import Agent
 
 from django_agent_sessions.adapters.strands import DjangoSessionManager
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.testing.base import rolled_back_transaction
 
 from .scripted import Redact, ScriptedModel
 
@@ -23,14 +21,6 @@ def build(steps: tuple = (), **options) -> Agent:
     return Agent(model=ScriptedModel(steps), session_manager=manager, callback_handler=None)
 
 
-@contextmanager
-def rolled_back():
-    """A transaction of which nothing stays."""
-    with transaction.atomic():
-        yield
-        transaction.set_rollback(True)
-
-
 def stored() -> list[str]:
     return [m.text for m in SessionMessage.objects.order_by("message_id")]
 
@@ -38,7 +28,7 @@ def stored() -> list[str]:
 def test_it_redacts_its_own_message_and_not_the_one_at_the_same_position():
     agent = build(("first", "lost", Redact("[blocked]")))
     agent("zero")
-    with rolled_back():
+    with rolled_back_transaction():
         agent("one")
     build(("other",))("somebody else's")
 
@@ -50,7 +40,7 @@ def test_it_redacts_its_own_message_and_not_the_one_at_the_same_position():
 
 
 def test_it_goes_on_if_its_session_was_made_in_that_transaction():
-    with rolled_back():
+    with rolled_back_transaction():
         agent = build(on_conflict="raise")
         agent("one")
 
@@ -62,7 +52,7 @@ def test_it_goes_on_if_its_session_was_made_in_that_transaction():
 def test_it_writes_its_state_again():
     agent = build()
     agent("zero")
-    with rolled_back():
+    with rolled_back_transaction():
         agent.state.set("mood", "good")
         agent("one")
 

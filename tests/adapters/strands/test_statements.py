@@ -24,22 +24,6 @@ def verbs(traffic: Traffic) -> list[str]:
 
 
 class TestCounts:
-    def test_an_existing_session_is_restored_by_three_statements(self):
-        build("Hello.")("Hi")
-        with watched() as traffic:
-            build()
-
-            assert verbs(traffic) == ["SELECT", "SELECT", "SELECT"]
-
-    def test_an_append_is_one_statement(self):
-        agent = build("Hello.")
-        agent("Hi")
-        message: Message = {"role": "user", "content": [{"text": "And?"}]}
-        with watched() as traffic:
-            manager_of(agent).append_message(message, agent)
-
-            assert verbs(traffic) == ["INSERT"]
-
     def test_a_turn_is_one_statement_a_message_and_one_at_its_end(self):
         agent = build("Hello.", "Fine.")
         agent("Hi")

@@ -24,7 +24,7 @@ def test_what_is_special_about_a_session_is_told(client, reader, talker):
     )
 
     page = shown(client, page_url("session-1"))
-    for label in ("Legal hold", "Redacted ×3", "Archived", "Expired", "shop"):
+    for label in ("Under legal hold", "Redacted ×3", "Archived", "Expired", "shop"):
         assert label in page
 
 

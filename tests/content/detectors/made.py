@@ -13,7 +13,7 @@ from typing import Any
 import phonenumbers
 from hypothesis import strategies as st
 
-from django_agent_sessions.content.detectors.ibans import _COUNTRIES
+from django_agent_sessions.content.detectors.account_numbers import _COUNTRIES
 
 ALNUM = string.ascii_letters + string.digits
 URL_SAFE = ALNUM + "-_"

@@ -15,7 +15,7 @@ from django_agent_sessions.content.detectors import (
     load,
     names,
 )
-from django_agent_sessions.content.detectors.phones import Phone
+from django_agent_sessions.content.detectors.addresses import Phone
 from django_agent_sessions.exceptions import ConfigurationError, MissingDependencyError
 
 BUILT_IN = ["email", "card", "iban", "us_ssn", "phone", "ip", "private_key", "jwt", "api_key"]

@@ -9,20 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_agent_sessions.content.blob_refs import value_at
 from django_agent_sessions.content.dialects import (
     ASSISTANT_UI,
     TEXT_CAP,
     Part,
     PartKind,
     Summary,
-    assistant_ui,
-    parts,
-    summary,
+    get,
 )
-from django_agent_sessions.content.dialects.paths import binary_at, blocks
-from django_agent_sessions.content.dialects.text import join_searchable_text, readable_texts
+from django_agent_sessions.content.dialects.assistant_ui import _READERS
+from django_agent_sessions.content.dialects.base import parts_of
+from django_agent_sessions.content.dialects.parts import join_searchable_text, readable_texts
 from django_agent_sessions.content.masking import redact_block, redact_message
+from django_agent_sessions.content.paths import value_at
 
 from .test_hostile import Treacherous, all_parts, anything
 
@@ -88,8 +87,8 @@ PARTS = [
 def test_a_part_is_read_and_has_the_path_that_leads_to_it(said, part):
     payload = stored(said)
 
-    assert parts(ASSISTANT_UI, payload) == (part,)
-    (block,) = blocks(ASSISTANT_UI, payload)
+    assert get(ASSISTANT_UI).parts(payload) == (part,)
+    (block,) = get(ASSISTANT_UI).blocks(payload)
     assert (block.path, block.parts) == (("content", "parts", 0), (part,))
 
 
@@ -113,7 +112,7 @@ CALL = {"type": "tool-search", "toolCallId": "c", "input": {"q": 1}}
     ],
 )
 def test_a_tools_part_is_a_call_and_its_result(more, key, status, text, data):
-    call, result = blocks(ASSISTANT_UI, stored({**CALL, **more}))
+    call, result = get(ASSISTANT_UI).blocks(stored({**CALL, **more}))
 
     assert call.path == ("content", "parts", 0, "input")
     assert call.parts == (Part(PartKind.TOOL_CALL, name="search", call_id="c", data={"q": 1}),)
@@ -142,7 +141,7 @@ def test_a_tools_part_is_a_call_and_its_result(more, key, status, text, data):
     ],
 )
 def test_a_call_without_a_result_is_a_call(said, name, data):
-    (part,) = parts(ASSISTANT_UI, stored(said))
+    (part,) = get(ASSISTANT_UI).parts(stored(said))
 
     assert part == Part(PartKind.TOOL_CALL, name=name, call_id="c", data=data)
 
@@ -150,12 +149,12 @@ def test_a_call_without_a_result_is_a_call(said, name, data):
 def test_the_older_format_and_a_plain_text_are_read_too():
     said = {"type": "text", "text": "hello"}
 
-    assert parts(ASSISTANT_UI, stored(said, key="content", form="aui/v0"))[0].text == "hello"
+    assert get(ASSISTANT_UI).parts(stored(said, key="content", form="aui/v0"))[0].text == "hello"
     plain = {"id": "m", "format": "x", "content": {"role": "user", "content": "hello"}}
-    assert [block.path for block in blocks(ASSISTANT_UI, plain)] == [("content", "content")]
-    assert summary(ASSISTANT_UI, plain) == Summary("user", "hello", None, None, None)
+    assert [block.path for block in get(ASSISTANT_UI).blocks(plain)] == [("content", "content")]
+    assert get(ASSISTANT_UI).summary(plain) == Summary("user", "hello", None, None, None)
     other = {"id": "m", "format": "x", "content": {"blob": 1}}
-    assert parts(ASSISTANT_UI, other) == (Part(PartKind.UNKNOWN, data={"blob": 1}),)
+    assert get(ASSISTANT_UI).parts(other) == (Part(PartKind.UNKNOWN, data={"blob": 1}),)
 
 
 def test_a_summary_has_the_words_and_no_figures_of_a_client():
@@ -167,7 +166,9 @@ def test_a_summary_has_the_words_and_no_figures_of_a_client():
     )
     payload["content"]["metadata"] = {"usage": {"inputTokens": 10**9}}
 
-    assert summary(ASSISTANT_UI, payload) == Summary("assistant", "found\nhello", None, None, None)
+    assert get(ASSISTANT_UI).summary(payload) == Summary(
+        "assistant", "found\nhello", None, None, None
+    )
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,7 @@ def test_a_summary_has_the_words_and_no_figures_of_a_client():
     ],
 )
 def test_inline_binaries_are_found(said, found):
-    assert binary_at(ASSISTANT_UI, stored(said), ("content", "parts", 0)) == found
+    assert get(ASSISTANT_UI).binary_at(stored(said), ("content", "parts", 0)) == found
 
 
 WORDS = [
@@ -192,7 +193,7 @@ WORDS = [
     *("mediaType", "filename", "data", "image", "audio", "format", "args", "argsText", "result"),
     *("sourceType", "title", "sourceId", "rawInput", "isError", "mimeType", "approval", "id"),
 ]
-TYPES = [*assistant_ui._READERS, "tool-x", "tool-", "dynamic-tool", "tool-call", "data-x", "data"]
+TYPES = [*_READERS, "tool-x", "tool-", "dynamic-tool", "tool-call", "data-x", "data"]
 said = st.fixed_dictionaries(
     {"type": st.sampled_from([*TYPES, "step-start"]) | anything},
     optional=dict.fromkeys(WORDS[1:], anything),
@@ -215,14 +216,14 @@ payloads = anything | st.fixed_dictionaries(
 
 @given(payloads)
 def test_reading_anything_never_raises_and_yields_what_columns_and_pages_hold(payload):
-    found = assistant_ui.parts(payload)
+    found = parts_of(get(ASSISTANT_UI).read(payload))
     for part in all_parts(found):
         words = (part.text, part.name, part.call_id, part.media_type, part.url)
         assert all(isinstance(word, str) for word in words)
         assert part.status in ("", "success", "error")
         assert part.size is None or part.size >= 0
         assert not part.url.lower().startswith("data:")
-    summed = assistant_ui.summary(payload)
+    summed = get(ASSISTANT_UI).summarize(payload)
     assert summed.role in ("user", "assistant", "system", "tool", "")
     assert len(summed.text) <= TEXT_CAP
     summed.text.encode()
@@ -232,9 +233,9 @@ def test_reading_anything_never_raises_and_yields_what_columns_and_pages_hold(pa
 
 @given(payloads)
 def test_each_path_leads_somewhere_and_can_be_blanked_alone(payload):
-    for block in blocks(ASSISTANT_UI, payload):
+    for block in get(ASSISTANT_UI).blocks(payload):
         value_at(payload, block.path)
-        binary_at(ASSISTANT_UI, payload, block.path)
+        get(ASSISTANT_UI).binary_at(payload, block.path)
         if isinstance(payload, dict):
             redact_block(ASSISTANT_UI, payload, block.path)
 
@@ -254,12 +255,12 @@ def test_nesting_of_any_depth_is_read(place):
     for _ in range(50_000):
         deep = [deep]
 
-    assert assistant_ui.parts(place(deep))
-    assert assistant_ui.summary(place(deep)).text == ""
+    assert parts_of(get(ASSISTANT_UI).read(place(deep)))
+    assert get(ASSISTANT_UI).summarize(place(deep)).text == ""
 
 
 def test_an_object_that_cannot_be_read_is_still_shown():
     payload = {"content": Treacherous(a=1)}
 
-    assert parts(ASSISTANT_UI, payload)[0].kind is PartKind.UNKNOWN
-    assert summary(ASSISTANT_UI, payload) == Summary("", "", None, None, None)
+    assert get(ASSISTANT_UI).parts(payload)[0].kind is PartKind.UNKNOWN
+    assert get(ASSISTANT_UI).summary(payload) == Summary("", "", None, None, None)

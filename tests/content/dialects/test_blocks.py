@@ -5,9 +5,8 @@ import base64
 import pytest
 from hypothesis import given
 
-from django_agent_sessions.content.blob_refs import value_at
-from django_agent_sessions.content.dialects import OPENAI, STRANDS, PartKind, parts
-from django_agent_sessions.content.dialects.paths import binary_at, blocks, part_at
+from django_agent_sessions.content.dialects import OPENAI, STRANDS, PartKind, get
+from django_agent_sessions.content.paths import value_at
 from tests.strategies import json_values
 
 PNG = b"\x89PNG\r\n\x1a\n and pixels"
@@ -15,11 +14,11 @@ PNG_URL = "data:image/png;base64," + base64.b64encode(PNG).decode()
 
 
 def paths(dialect, payload):
-    return [block.path for block in blocks(dialect, payload)]
+    return [block.path for block in get(dialect).blocks(payload)]
 
 
 def all_blocks(dialect, payload):
-    return [found for block in blocks(dialect, payload) for found in (block, *block.inner)]
+    return [found for block in get(dialect).blocks(payload) for found in (block, *block.inner)]
 
 
 STRANDS_MESSAGE = {
@@ -48,7 +47,7 @@ STRANDS_MESSAGE = {
 
 
 def test_every_block_of_a_strands_message_has_the_path_that_leads_to_it():
-    found = blocks(STRANDS, STRANDS_MESSAGE)
+    found = get(STRANDS).blocks(STRANDS_MESSAGE)
 
     assert [block.path for block in found] == [("content", number) for number in range(7)]
     assert [block.path for block in found[4].inner] == [
@@ -111,20 +110,20 @@ def test_every_block_of_an_openai_item_has_the_path_that_leads_to_it(item, expec
     ("dialect", "payload"), [(STRANDS, STRANDS_MESSAGE), *((OPENAI, item) for item, _ in ITEMS)]
 )
 def test_the_blocks_of_a_payload_hold_all_of_its_parts_in_order(dialect, payload):
-    read = [part for block in blocks(dialect, payload) for part in block.parts]
+    read = [part for block in get(dialect).blocks(payload) for part in block.parts]
 
-    assert read == list(parts(dialect, payload))
+    assert read == list(get(dialect).parts(payload))
 
 
 def test_a_list_that_a_tool_returned_is_addressed_one_by_one():
     output = [{"type": "input_text", "text": "a"}, {"type": "input_image", "image_url": PNG_URL}]
     item = {"type": "function_call_output", "call_id": "1", "output": output}
 
-    [block] = blocks(OPENAI, item)
+    [block] = get(OPENAI).blocks(item)
 
     assert [inner.path for inner in block.inner] == [("output", 0), ("output", 1)]
-    assert binary_at(OPENAI, item, ("output", 1)) == (PNG, "image/png")
-    assert binary_at(OPENAI, item, ("output", 0)) is None
+    assert get(OPENAI).binary_at(item, ("output", 1)) == (PNG, "image/png")
+    assert get(OPENAI).binary_at(item, ("output", 0)) is None
 
 
 @given(value=json_values)
@@ -133,7 +132,7 @@ def test_whatever_the_payload_is_it_is_taken_apart(value):
         for payload in (value, {"role": "user", "content": value}, {"type": value}):
             for block in all_blocks(dialect, payload):
                 value_at(payload, block.path)
-                binary_at(dialect, payload, block.path)
+                get(dialect).binary_at(payload, block.path)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +154,7 @@ def test_bytes_in_every_form_come_out_of_a_strands_message(data):
         ("content", 1, "toolResult", "content", 0),
         ("content", 2),
     ):
-        assert binary_at(STRANDS, payload, path) == (PNG, "image/png")
+        assert get(STRANDS).binary_at(payload, path) == (PNG, "image/png")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +171,7 @@ def test_bytes_in_every_form_come_out_of_a_strands_message(data):
 def test_bytes_in_every_form_come_out_of_an_openai_message(block):
     payload = {"role": "user", "content": [{"type": "input_text", "text": "x"}, block]}
 
-    found = binary_at(OPENAI, payload, ("content", 1))
+    found = get(OPENAI).binary_at(payload, ("content", 1))
 
     assert found is not None
     assert found[0] == PNG
@@ -185,9 +184,9 @@ def test_drawings_and_screenshots_come_out_of_their_items():
               "output": {"type": "computer_screenshot", "image_url": PNG_URL}}  # fmt: skip
     code = {"type": "code_interpreter_call", "id": "1", "outputs": [{"url": PNG_URL}]}
 
-    assert binary_at(OPENAI, drawing, ("result",)) == (PNG, "image/png")
-    assert binary_at(OPENAI, screen, ("output",)) == (PNG, "image/png")
-    assert binary_at(OPENAI, code, ("outputs", 0)) == (PNG, "image/png")
+    assert get(OPENAI).binary_at(drawing, ("result",)) == (PNG, "image/png")
+    assert get(OPENAI).binary_at(screen, ("output",)) == (PNG, "image/png")
+    assert get(OPENAI).binary_at(code, ("outputs", 0)) == (PNG, "image/png")
 
 
 @pytest.mark.parametrize(
@@ -204,19 +203,19 @@ def test_drawings_and_screenshots_come_out_of_their_items():
     ],
 )
 def test_no_other_path_gives_a_binary(path):
-    assert binary_at(STRANDS, STRANDS_MESSAGE, path) is None
+    assert get(STRANDS).binary_at(STRANDS_MESSAGE, path) is None
 
 
 @pytest.mark.parametrize("data", ["%%%", "https://example.org/a.png", "data:nothing", 7, None])
 def test_what_is_no_binary_is_none(data):
     payload = {"content": [{"image": {"format": "png", "source": {"bytes": data}}}]}
 
-    assert binary_at(STRANDS, payload, ("content", 0)) is None
+    assert get(STRANDS).binary_at(payload, ("content", 0)) is None
 
 
 def test_what_stands_at_an_address_is_found():
-    part = part_at(STRANDS, STRANDS_MESSAGE, ("content", 4, "toolResult", "content", 0))
+    part = get(STRANDS).part_at(STRANDS_MESSAGE, ("content", 4, "toolResult", "content", 0))
 
     assert part is not None
     assert (part.kind, part.text) == (PartKind.TEXT, "no")
-    assert part_at(STRANDS, STRANDS_MESSAGE, ("content", 2)) is None
+    assert get(STRANDS).part_at(STRANDS_MESSAGE, ("content", 2)) is None

@@ -10,18 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from django_agent_sessions.content.dialects import (
+    ASSISTANT_UI,
     OPENAI,
     STRANDS,
     TEXT_CAP,
     Part,
     PartKind,
     Summary,
-    parts,
-    summary,
+    get,
 )
-from django_agent_sessions.content.dialects import openai as openai_reader
-from django_agent_sessions.content.dialects import strands as strands_reader
-from django_agent_sessions.content.dialects.text import join_searchable_text, readable_texts
+from django_agent_sessions.content.dialects.base import parts_of
+from django_agent_sessions.content.dialects.openai import blocks as openai_blocks
+from django_agent_sessions.content.dialects.openai import items
+from django_agent_sessions.content.dialects.parts import join_searchable_text, readable_texts
 
 # Every word that means something to a reader, so that odd values stand where they matter.
 WORDS = [
@@ -37,9 +38,9 @@ WORDS = [
     *("tools", "reason", "approve", "transcript", "reasoning_content", "structuredContent"),
 ]
 TYPES = [
-    *openai_reader.items._ITEMS,
-    *openai_reader.blocks._BLOCKS,
-    *openai_reader.blocks._TEXTS,
+    *items._ITEMS,
+    *openai_blocks._BLOCKS,
+    *openai_blocks._TEXTS,
     *("message", "user", "assistant", "tool", "function", "developer", "png", "success", "failed"),
     "data:image/png;base64,AAAA",
     '{"a": [1]}',
@@ -74,7 +75,7 @@ messages = st.fixed_dictionaries(
     optional={"metadata": anything, "tool_calls": anything, "refusal": anything},
 )
 payloads = anything | blocks | messages
-dialects = st.sampled_from([STRANDS, OPENAI])
+dialects = st.sampled_from([STRANDS, OPENAI, ASSISTANT_UI])
 
 
 def all_parts(found: tuple[Part, ...]) -> Iterator[Part]:
@@ -83,15 +84,15 @@ def all_parts(found: tuple[Part, ...]) -> Iterator[Part]:
         yield from all_parts(part.parts)
 
 
-def reader_of(dialect: str) -> Any:
-    return strands_reader if dialect == STRANDS else openai_reader
+def read(dialect: str, payload: Any) -> tuple[Part, ...]:
+    """The parts, read without the net that would hide faults."""
+    return parts_of(get(dialect).read(payload))
 
 
 @settings(deadline=None)
 @given(dialects, payloads)
 def test_reading_anything_yields_well_typed_parts(dialect, payload):
-    # The reader itself, behind the net that would hide its faults.
-    for part in all_parts(reader_of(dialect).parts(payload)):
+    for part in all_parts(read(dialect, payload)):
         assert isinstance(part, Part)
         assert isinstance(part.kind, PartKind)
         words = (part.text, part.name, part.call_id, part.media_type, part.url)
@@ -104,7 +105,7 @@ def test_reading_anything_yields_well_typed_parts(dialect, payload):
 @settings(deadline=None)
 @given(dialects, payloads)
 def test_summing_anything_up_yields_what_columns_hold(dialect, payload):
-    found = reader_of(dialect).summary(payload)
+    found = get(dialect).summarize(payload)
     assert isinstance(found, Summary)
     assert found.role in ("user", "assistant", "system", "tool", "")
     assert len(found.text) <= TEXT_CAP
@@ -117,36 +118,34 @@ def test_summing_anything_up_yields_what_columns_hold(dialect, payload):
 @settings(deadline=None)
 @given(dialects, payloads)
 def test_the_text_of_a_summary_is_that_of_the_parts(dialect, payload):
-    found = reader_of(dialect).parts(payload)
+    found = read(dialect, payload)
     if len(found) == 1 and found[0].kind is PartKind.UNKNOWN and found[0].data is payload:
         return
-    assert reader_of(dialect).summary(payload).text == join_searchable_text(readable_texts(found))
+    assert get(dialect).summarize(payload).text == join_searchable_text(readable_texts(found))
 
 
 @settings(deadline=None)
 @given(st.lists(blocks | anything, max_size=4))
 def test_no_block_of_a_strands_message_is_dropped(content):
-    one_by_one = [
-        part for block in content for part in parts(STRANDS, {"role": "user", "content": [block]})
-    ]
-    together = parts(STRANDS, {"role": "user", "content": content})
+    one_by_one = [part for block in content for part in get(STRANDS).parts({"content": [block]})]
+    together = get(STRANDS).parts({"role": "user", "content": content})
     assert len(together) == len(one_by_one)
     for block in content:
         if isinstance(block, dict) and set(block) == {"cachePoint"}:
             continue
-        assert parts(STRANDS, {"role": "user", "content": [block]})
+        assert get(STRANDS).parts({"role": "user", "content": [block]})
 
 
 @settings(deadline=None)
 @given(st.lists(blocks | anything, max_size=4), st.sampled_from(["user", "assistant", "system"]))
 def test_every_block_of_an_openai_message_is_one_part(content, role):
-    assert len(parts(OPENAI, {"role": role, "content": content})) == len(content)
+    assert len(get(OPENAI).parts({"role": role, "content": content})) == len(content)
 
 
 @settings(deadline=None)
 @given(blocks)
 def test_every_openai_item_yields_a_part(item):
-    found = parts(OPENAI, item)
+    found = get(OPENAI).parts(item)
     assert found or item.get("type") in (None, "message")
 
 
@@ -173,8 +172,8 @@ def test_nesting_of_any_depth_is_read(dialect, place):
     for _ in range(50_000):
         deep_list, deep_dict = [deep_list], {"content": deep_dict}
     for deep in (deep_list, deep_dict):
-        assert reader_of(dialect).parts(place(deep))
-        assert reader_of(dialect).summary(place(deep)).text == ""
+        assert read(dialect, place(deep))
+        assert get(dialect).summarize(place(deep)).text == ""
 
 
 class Treacherous(dict[str, Any]):
@@ -192,7 +191,7 @@ class Treacherous(dict[str, Any]):
     "payload", [Treacherous(a=1), {"role": "user", "content": [Treacherous(a=1)]}]
 )
 def test_an_object_that_cannot_be_read_is_still_shown(dialect, payload):
-    (part,) = parts(dialect, payload)
+    (part,) = get(dialect).parts(payload)
     assert part.kind is PartKind.UNKNOWN
     assert part.data is payload
-    assert summary(dialect, payload) == Summary("", "", None, None, None)
+    assert get(dialect).summary(payload) == Summary("", "", None, None, None)

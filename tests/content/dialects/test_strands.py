@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
+from strands import Agent
+from strands.agent.agent_result import AgentResult
+from strands.multiagent.base import MultiAgentResult, NodeResult, Status
+from strands.telemetry.metrics import EventLoopMetrics
 from strands.types.content import ContentBlock, Message
 from strands.types.tools import ToolResultContent
 
-from django_agent_sessions.content.dialects import STRANDS, Part, PartKind, Summary, parts, summary
+from django_agent_sessions.content.dialects import STRANDS, Part, PartKind, Summary, get
+from django_agent_sessions.content.paths import value_at
+from tests.adapters.strands.scripted import ScriptedModel
 
 TEXT, REASONING, UNKNOWN = PartKind.TEXT, PartKind.REASONING, PartKind.UNKNOWN
 CALL, RESULT = PartKind.TOOL_CALL, PartKind.TOOL_RESULT
@@ -268,7 +274,7 @@ def said_by_user(*blocks: Any) -> dict[str, Any]:
 def test_every_block_of_the_sdk_is_read(block, part):
     message = said_by_user(block)
     TypeAdapter(Message).validate_python(message)
-    assert parts(STRANDS, message) == (() if part is None else (part,))
+    assert get(STRANDS).parts(message) == (() if part is None else (part,))
 
 
 def test_the_examples_cover_every_block_the_sdk_has():
@@ -285,30 +291,30 @@ def test_the_examples_cover_every_block_the_sdk_has():
 
 @pytest.mark.parametrize(("block", "part"), BEYOND_THE_SDK.values(), ids=BEYOND_THE_SDK.keys())
 def test_what_bedrock_and_stores_add_is_read_too(block, part):
-    assert parts(STRANDS, said_by_user(block)) == (part,)
+    assert get(STRANDS).parts(said_by_user(block)) == (part,)
 
 
 @pytest.mark.parametrize("block", ODD_BLOCKS, ids=repr)
 def test_an_odd_block_is_kept_as_unknown_beside_its_neighbours(block):
     message = said_by_user({"text": "before"}, block, {"text": "after"})
-    assert parts(STRANDS, message) == (
+    assert get(STRANDS).parts(message) == (
         Part(TEXT, text="before"),
         Part(UNKNOWN, data=block),
         Part(TEXT, text="after"),
     )
-    assert summary(STRANDS, message).text == "before\nafter"
+    assert get(STRANDS).summary(message).text == "before\nafter"
 
 
 def test_an_odd_content_of_a_result_is_kept_inside_of_it():
     nested = {"toolResult": {"toolUseId": "inner", "content": [], "status": "success"}}
     message = said_by_user({"toolResult": {"toolUseId": "t", "content": [nested, 5]}})
-    (result,) = parts(STRANDS, message)
+    (result,) = get(STRANDS).parts(message)
     assert result.parts == (Part(UNKNOWN, data=nested), Part(UNKNOWN, data=5))
 
 
 def test_a_block_with_several_keys_yields_a_part_for_each():
     block = {"text": "a", "toolUse": {"toolUseId": "t", "name": "n", "input": {}}, "new": 1}
-    assert parts(STRANDS, said_by_user(block)) == (
+    assert get(STRANDS).parts(said_by_user(block)) == (
         Part(TEXT, text="a"),
         Part(CALL, name="n", call_id="t", data={}),
         Part(UNKNOWN, data={"new": 1}),
@@ -320,13 +326,13 @@ def test_a_block_with_several_keys_yields_a_part_for_each():
     [None, 5, "text", [], {}, {"role": "user"}, {"role": "user", "content": 5}, {"__enc__": 1}],
 )
 def test_what_is_no_message_is_one_unknown_part(payload):
-    assert parts(STRANDS, payload) == (Part(UNKNOWN, data=payload),)
+    assert get(STRANDS).parts(payload) == (Part(UNKNOWN, data=payload),)
 
 
 def test_a_message_with_bare_text_is_read():
     message = {"role": "user", "content": "Hello"}
-    assert parts(STRANDS, message) == (Part(TEXT, text="Hello"),)
-    assert summary(STRANDS, message) == Summary("user", "Hello", None, None, None)
+    assert get(STRANDS).parts(message) == (Part(TEXT, text="Hello"),)
+    assert get(STRANDS).summary(message) == Summary("user", "Hello", None, None, None)
 
 
 def test_usage_and_latency_come_from_the_metadata():
@@ -341,7 +347,7 @@ def test_usage_and_latency_come_from_the_metadata():
         },
     }
     TypeAdapter(Message).validate_python(message)
-    assert summary(STRANDS, message) == Summary("assistant", "Hello", 12, 5, 320)
+    assert get(STRANDS).summary(message) == Summary("assistant", "Hello", 12, 5, 320)
 
 
 @pytest.mark.parametrize(
@@ -362,12 +368,12 @@ def test_usage_and_latency_come_from_the_metadata():
 )
 def test_counts_that_no_column_holds_are_left_out(metadata, counts):
     message = {"role": "assistant", "content": [], "metadata": metadata}
-    found = summary(STRANDS, message)
+    found = get(STRANDS).summary(message)
     assert (found.input_tokens, found.output_tokens, found.latency_ms) == counts
 
 
 def test_text_and_results_are_searchable_but_not_reasoning_or_calls():
-    found = summary(STRANDS, said_by_user(*(block for block, _ in BLOCKS.values())))
+    found = get(STRANDS).summary(said_by_user(*(block for block, _ in BLOCKS.values())))
     assert found.role == "user"
     assert found.text.split("\n") == [
         "Hello",
@@ -382,4 +388,38 @@ def test_text_and_results_are_searchable_but_not_reasoning_or_calls():
 
 def test_a_message_of_results_keeps_the_role_it_is_stored_with():
     message = said_by_user({"toolResult": {"toolUseId": "t", "content": [{"text": "ok"}]}})
-    assert summary(STRANDS, message).role == "user"
+    assert get(STRANDS).summary(message).role == "user"
+
+
+def test_the_messages_of_nodes_are_found_in_the_state_of_a_graph_of_graphs():
+    def node(result: Any) -> dict[str, Any]:
+        return NodeResult(result=result, status=Status.COMPLETED).to_dict()
+
+    def said(words: str) -> AgentResult:
+        message: Any = {"role": "assistant", "content": [{"text": words}]}
+        return AgentResult("end_turn", message, EventLoopMetrics(), state={})
+
+    inner = MultiAgentResult(
+        status=Status.COMPLETED,
+        results={"b": NodeResult(result=said("two"), status=Status.COMPLETED)},
+    )
+    state = {"type": "graph", "node_results": {"a": node(said("one")), "nested": node(inner)}}
+
+    found = list(get(STRANDS).messages_in(state))
+
+    assert [get(STRANDS).summary(message).text for _path, message in found] == ["one", "two"]
+    assert all(value_at(state, path) is message for path, message in found)
+
+
+def test_the_messages_of_a_snapshot_are_found_in_order():
+    agent = Agent(
+        model=ScriptedModel([]), messages=[{"role": "user", "content": [{"text": "Hello"}]}]
+    )
+    snapshot = agent.take_snapshot(preset="session").to_dict()
+
+    assert [message for _path, message in get(STRANDS).messages_in(snapshot)] == agent.messages
+
+
+@pytest.mark.parametrize("document", [None, "text", {}, {"role": "user"}, {"content": []}, [1]])
+def test_a_document_without_messages_has_none(document):
+    assert list(get(STRANDS).messages_in(document)) == []

@@ -18,8 +18,7 @@ from django_agent_sessions.content.dialects import (
     Part,
     PartKind,
     displayable,
-    parts,
-    summary,
+    get,
 )
 from django_agent_sessions.content.dialects.media import (
     base64_size,
@@ -33,13 +32,13 @@ any_text = st.text(st.characters(codec=None, exclude_categories=[]))
 
 def arguments_of(text: object) -> object:
     item = {"type": "function_call", "call_id": "c", "name": "n", "arguments": text}
-    (part,) = parts(OPENAI, item)
+    (part,) = get(OPENAI).parts(item)
     return part.data
 
 
 def result_of(output: str) -> object:
     item = {"type": "function_call_output", "call_id": "c", "output": output}
-    (part,) = parts(OPENAI, item)
+    (part,) = get(OPENAI).parts(item)
     assert part.text == output
     return part.data
 
@@ -70,21 +69,21 @@ def test_displayable_leaves_good_text_alone():
     ids=[STRANDS, OPENAI],
 )
 def test_long_text_is_capped_and_replaced(dialect, payload):
-    text = summary(dialect, payload).text
+    text = get(dialect).summary(payload).text
     assert text == ("ä\ufffd\ufffd" * TEXT_CAP)[:TEXT_CAP]
 
 
 def test_the_cap_counts_the_lines_between_texts():
     half = "a" * (TEXT_CAP // 2)
     message = {"role": "user", "content": [{"text": half}, {"text": ""}, {"text": half}] * 2}
-    text = summary(STRANDS, message).text
+    text = get(STRANDS).summary(message).text
     assert text == half + "\n" + half[:-1]
     assert len(text) == TEXT_CAP
 
 
 def test_text_that_fills_the_cap_exactly_is_whole():
     message = {"role": "user", "content": [{"text": "a" * (TEXT_CAP - 2)}, {"text": "b"}]}
-    assert summary(STRANDS, message).text == "a" * (TEXT_CAP - 2) + "\nb"
+    assert get(STRANDS).summary(message).text == "a" * (TEXT_CAP - 2) + "\nb"
 
 
 @given(st.binary(), st.booleans())
@@ -206,9 +205,9 @@ def test_an_output_is_json_only_if_it_is_a_container(output, data):
 @pytest.mark.parametrize("dialect", ["", "adk", "STRANDS"])
 def test_another_dialect_is_kept_as_it_is(dialect):
     payload = {"role": "user", "content": "Hello"}
-    assert parts(dialect, payload) == (Part(PartKind.UNKNOWN, data=payload),)
-    assert summary(dialect, payload).text == ""
-    assert summary(dialect, payload).role == ""
+    assert get(dialect).parts(payload) == (Part(PartKind.UNKNOWN, data=payload),)
+    assert get(dialect).summary(payload).text == ""
+    assert get(dialect).summary(payload).role == ""
 
 
 @pytest.mark.process
@@ -216,7 +215,9 @@ def test_reading_imports_neither_django_nor_an_sdk():
     script = (
         "import sys\n"
         "before = set(sys.modules)\n"
-        "import django_agent_sessions.content.dialects\n"
+        "from django_agent_sessions.content import dialects\n"
+        "for dialect in dialects.all_dialects():\n"
+        "    assert dialect.parts({}) and dialect.summary({}) and dialect.vocabulary\n"
         "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
         "print(sorted(new - sys.stdlib_module_names - {'django_agent_sessions'}))\n"
     )

@@ -9,22 +9,24 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from django_agent_sessions.content.dialects import ASSISTANT_UI, OPENAI, STRANDS, summary
-from django_agent_sessions.content.dialects.paths import blocks
+from django_agent_sessions.content.dialects import ASSISTANT_UI, OPENAI, STRANDS, get, vocabulary
 from django_agent_sessions.content.masking import (
     masked_texts,
     message_redaction,
     redact_block,
     redact_message,
-    vocabulary,
 )
-from django_agent_sessions.content.masking.vocabulary import KEYS, TOOL_STATES
 
 SECRET = "jane doe"
 PLAIN = "janedoe"
 """What looks like an id or a name, and may stay as one."""
 
-IDS_AND_NAMES = vocabulary.IDS | {
+KEYS = vocabulary().all_keys
+TOOL_STATES = {
+    *("input-streaming", "input-available", "approval-requested", "approval-responded"),
+    *("output-available", "output-error", "output-denied"),
+}
+IDS_AND_NAMES = vocabulary().ids | {
     *("name", "server_label", "namespace", "connector_id", "container_id", "caller_id", "skill_id"),
     *("toolName", "type", "format"),
 }
@@ -198,7 +200,7 @@ def test_nothing_that_was_said_is_left_anywhere(pair):
     assert standing(blanked, PLAIN) <= IDS_AND_NAMES
     assert redact_message(dialect, payload) == blanked
     assert redact_message(dialect, blanked) == blanked
-    assert SECRET not in summary(dialect, blanked).text
+    assert SECRET not in get(dialect).summary(blanked).text
     assert all(isinstance(text, str) for text in masked_texts(payload, blanked))
 
 
@@ -212,7 +214,7 @@ def test_what_cannot_be_blanked_part_by_part_becomes_a_mask(pair):
 
     assert not any(SECRET in text for text in texts(blanked))
     assert "[REDACTED]" in texts(blanked)
-    assert summary(dialect, blanked).text == "[REDACTED]"
+    assert get(dialect).summary(blanked).text == "[REDACTED]"
 
 
 @given(payloads)
@@ -220,7 +222,7 @@ def test_what_cannot_be_blanked_part_by_part_becomes_a_mask(pair):
 def test_each_block_of_it_can_be_blanked_alone(pair):
     dialect, payload = pair
 
-    for block in blocks(dialect, payload):
+    for block in get(dialect).blocks(payload):
         redact_block(dialect, payload, block.path)
 
 

@@ -9,9 +9,9 @@ import pytest
 from django.db import connections
 
 from django_agent_sessions.exceptions import MatchesChangedError, SessionConflictError
-from django_agent_sessions.governance.changes import Version, change
 from django_agent_sessions.governance.redaction import Detect, Find, WholeMessage, redact
-from django_agent_sessions.models import AuditEvent, SessionMessage
+from django_agent_sessions.governance.session_change import change, version_of
+from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing
 from django_agent_sessions.values.records import AgentState
@@ -155,8 +155,10 @@ def test_other_matches_than_in_the_preview_are_not_redacted(store, session, agen
 
 def test_a_change_of_a_session_that_the_caller_has_not_seen_is_refused(store, session, agent):
     store.append(agent, said(SECRET))
+    seen = version_of(Session.objects.get())
     redact(session.id, Find(SECRET), reason="r")
 
     with pytest.raises(SessionConflictError):
-        change(session.id, lambda current: None, what="changing", expected=Version(0))
-    assert change(session.id, lambda current: 1, what="changing", expected=Version(1)).result == 1
+        change(session.id, lambda current: None, what="changing", expected=seen)
+    present = version_of(Session.objects.get())
+    assert change(session.id, lambda current: 1, what="changing", expected=present).result == 1

@@ -26,7 +26,7 @@ def test_one_binary_that_is_named_very_often_does_not_fill_the_memory(
     settings.STORAGES = {**settings.STORAGES, "blobs": settings.STORAGES["default"]}
     settings.AGENT_SESSIONS = {"MAX_PAYLOAD_BYTES": 4_000_000}
     if stored:
-        settings.AGENT_SESSIONS["BLOB_STORAGE"] = "blobs"
+        settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "BLOB_STORAGE": "blobs"}
     store.append_many(agent, [{"content": "a"}, {"content": "b"}])
     [line] = lines(export(file))
     image = b"\x89PNG" + bytes(1_000_000)

@@ -14,7 +14,7 @@ from django.utils.connection import ConnectionDoesNotExist
 from django_agent_sessions.events import hub as hubs
 from django_agent_sessions.events.hub import watch_session
 from django_agent_sessions.events.session_states import read_states
-from django_agent_sessions.events.stream_limit import StreamLimit
+from django_agent_sessions.rest.events import StreamLimit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from django_agent_sessions.events import cursor as cursors
-from django_agent_sessions.events import event_pages
+from django_agent_sessions.events import reading
 from django_agent_sessions.events.cursor import Cursor
 from django_agent_sessions.events.event_types import MessageEvent
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
@@ -152,16 +152,16 @@ def test_a_session_that_is_gone_ends_it(talk):
     follower = Follower(talk)
     cursor = Cursor.decode(follower.last, talk.id)
     talk.store.delete("talk")
-    assert event_pages.read_page(follower.session, cursor) is None
-    assert event_pages.current_cursor(follower.session) is None
-    assert event_pages.first_cursor(follower.session) is None
+    assert reading.read_events(follower.session, cursor) is None
+    assert reading.current_cursor(follower.session) is None
+    assert reading.first_cursor(follower.session) is None
 
 
 def test_what_is_said_after_a_session_changed_hands_is_not_read_for_the_one_before(talk, bob):
     follower = Follower(talk)
     Session.objects.filter(pk=talk.id).update(owner=bob)
     talk.say("for Bob only")
-    assert event_pages.read_page(follower.session, Cursor.decode(follower.last, talk.id)) is None
+    assert reading.read_events(follower.session, Cursor.decode(follower.last, talk.id)) is None
 
 
 def test_an_agent_that_is_gone_makes_the_client_read_anew(talk):
@@ -186,10 +186,10 @@ def test_a_page_holds_no_more_than_a_few_megabytes_of_payloads(talk):
     for number in range(7):
         talk.say(f"{number}" * 900_000)
     session = Session.objects.get(pk=talk.id)
-    cursor = event_pages.first_cursor(session)
+    cursor = reading.first_cursor(session)
     sizes = []
     while cursor is not None:
-        page = event_pages.read_page(session, cursor)
+        page = reading.read_events(session, cursor)
         assert page is not None
         rows = [event.row for event in page.events if isinstance(event, MessageEvent)]
         assert all(row.read for row in rows)
@@ -202,10 +202,10 @@ def test_looking_when_nothing_happened_takes_two_statements_however_many_message
     for number in range(20):
         talk.say(str(number), "ab"[number % 2])
     session = Session.objects.get(pk=talk.id)
-    cursor = event_pages.current_cursor(session)
+    cursor = reading.current_cursor(session)
     assert cursor is not None
     with CaptureQueriesContext(connection) as queries:
-        page = event_pages.read_page(session, cursor)
+        page = reading.read_events(session, cursor)
     assert page is not None
     assert page.events == []
     assert len(queries) == 2

@@ -24,6 +24,6 @@ class Router(SessionRouter):
 
 urlpatterns = [
     path("api/", include((Router().urls, "agent_sessions_api"))),
-    path("brief/<str:session>/", Brief.as_view()),
-    path("idle/<str:session>/", SessionEventsView.as_view(max_streams=400)),
+    path("brief/<agent_sessions_uuid:session>/", Brief.as_view()),
+    path("idle/<agent_sessions_uuid:session>/", SessionEventsView.as_view(max_streams=400)),
 ]

@@ -13,7 +13,7 @@ from django_agent_sessions.adapters.strands.live_redaction import RedactionLog
 from django_agent_sessions.store.snapshots import LastMessage
 from django_agent_sessions.values.records import AgentState
 
-from .alignment import MessageBytes
+from .messages import KnownMessage
 
 V = TypeVar("V")
 
@@ -22,9 +22,9 @@ V = TypeVar("V")
 class KnownAgent:
     """An agent as this storage last read or wrote it.
 
-    ``messages`` has the references of ``Snapshot.messages``, and ``text`` the bytes of the
-    messages; None if they were evicted. ``document`` is the rest of the snapshot. ``outdated``
-    means that ``text`` still contains redacted texts, as does the memory of its writer.
+    ``messages`` is None if they were evicted. ``document`` is the rest of the snapshot.
+    ``outdated`` means that ``messages`` still contains redacted texts, as does the memory of its
+    writer.
     """
 
     session: UUID
@@ -33,13 +33,16 @@ class KnownAgent:
     revision: int | None
     last: LastMessage | None
     branch: int
-    messages: list[Any] = field(repr=False)
-    text: MessageBytes | None = field(repr=False)
+    messages: list[KnownMessage] | None = field(repr=False)
     snapshot_id: str
     document: Any = field(repr=False)
     state: AgentState | None = field(default=None, repr=False)
     corrections: RedactionLog = field(default_factory=RedactionLog, repr=False)
     outdated: bool = False
+    size: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.size = sum(len(message.raw) for message in self.messages or ())
 
     @property
     def end(self) -> int:
@@ -100,7 +103,7 @@ class AgentCache(LRUCache[KnownAgent]):
         size = 0
         with self._lock:
             for known in reversed(self._values.values()):
-                if known.text is not None:
-                    size += len(known.text.data)
+                if known.messages is not None:
+                    size += known.size
                     if size > self._max_size:
-                        known.text = None
+                        known.messages = None

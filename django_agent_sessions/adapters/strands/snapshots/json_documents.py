@@ -82,11 +82,10 @@ def loads_without_messages(data: bytes, first: int, stop: int) -> Any:
     return load_document(data[: first - 1] + b"null" + data[stop + 1 :])
 
 
-def join(document: Any, messages: list[bytes]) -> tuple[bytes, int, int]:
-    """Build a snapshot; return it with the start and end of its messages."""
+def join(document: Any, messages: list[bytes]) -> bytes:
+    """Build a snapshot."""
     before, after = _serialize_frame(document)
-    between = b", ".join(messages)
-    return b"".join((before, between, after)), len(before), len(before) + len(between)
+    return b"".join((before, b", ".join(messages), after))
 
 
 def message_at(data: bytes, start: int) -> tuple[Any, int]:

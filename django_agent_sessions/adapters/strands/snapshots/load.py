@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from strands.types.session import encode_bytes_values
 
 from django_agent_sessions.store.snapshots import LoadedSnapshot
 
-from . import json_documents, references
-from .alignment import MessageBytes
+from . import json_documents
 from .cache import KnownAgent
+from .messages import KnownMessage, Reference, from_ranges, position_of
 
 
 def build_document(loaded: LoadedSnapshot, snapshot_id: str) -> tuple[bytes, KnownAgent]:
@@ -23,15 +24,10 @@ def build_document(loaded: LoadedSnapshot, snapshot_id: str) -> tuple[bytes, Kno
     if "messages" not in content:
         # Created by something other than Strands' manager.
         document = {**document, "data": {"messages": None, **content}}
-    parts: list[bytes] = []
-    known_references: list[Any] = []
-    for item in loaded.messages:
-        for reference, message in _referenced_messages(item, loaded):
-            parts.append(json_documents.dump_document(message))
-            references.add_all(known_references, [reference])
-    text = MessageBytes.of(parts)
-    data, first, stop = json_documents.join(document, parts)
-    text = MessageBytes(data, first, stop, text.offsets)
+    messages = [
+        KnownMessage(json_documents.dump_document(message), reference)
+        for reference, message in _referenced_messages(loaded)
+    ]
     known = KnownAgent(
         session=loaded.session,
         agent=loaded.agent,
@@ -39,23 +35,19 @@ def build_document(loaded: LoadedSnapshot, snapshot_id: str) -> tuple[bytes, Kno
         revision=loaded.revision,
         last=loaded.last,
         branch=loaded.branch,
-        messages=known_references,
-        text=text,
+        messages=messages,
         snapshot_id=snapshot_id,
         document=document,
     )
-    return data, known
+    return json_documents.join(document, [message.raw for message in messages]), known
 
 
-def _referenced_messages(item: Any, loaded: LoadedSnapshot) -> Any:
-    """Return the messages of a reference; those that no longer exist are left out."""
-    if isinstance(item, list):
-        for position in range(*item):
-            if position in loaded.contents:
-                yield [position, position + 1], loaded.contents[position]
-        return
-    position = item.get("position")
-    if position in loaded.redacted:
-        yield [position, position + 1], loaded.contents[position]
-    else:
-        yield item, item["message"]
+def _referenced_messages(loaded: LoadedSnapshot) -> Iterator[tuple[Reference, Any]]:
+    """Yield references with their messages; those that no longer exist are left out."""
+    for reference in from_ranges(loaded.messages):
+        position = position_of(reference)
+        if isinstance(reference, int) or position in loaded.redacted:
+            if position is not None and position in loaded.contents:
+                yield position, loaded.contents[position]
+        else:
+            yield reference, reference["message"]

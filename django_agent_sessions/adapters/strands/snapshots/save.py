@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from django_agent_sessions.adapters.base import check_dialect
 from django_agent_sessions.adapters.strands.live_redaction import RedactionLog
-from django_agent_sessions.adapters.strands.restore import check_dialect
-from django_agent_sessions.content import masking
+from django_agent_sessions.content import dialects, masking
 from django_agent_sessions.exceptions import StaleSessionError
 from django_agent_sessions.models import Branch
 from django_agent_sessions.store.snapshots import (
@@ -21,32 +23,30 @@ from django_agent_sessions.store.snapshots import (
 )
 from django_agent_sessions.values.records import AgentState
 
-from . import json_documents, references
-from .alignment import Aligner, Changed, MessageBytes, New, Piece, Shared
+from . import json_documents
 from .cache import KnownAgent
-from .saved_redaction import mask_document, note_redacted, raw_by_position
+from .messages import (
+    KnownMessage,
+    Reference,
+    SnapshotMessage,
+    match_messages,
+    position_of,
+    to_ranges,
+)
+from .saved_redaction import mask_document, note_redacted, raw_by_position, removed_texts
 
 logger = logging.getLogger("django_agent_sessions")
 
 
-class _RowsRequiredError(Exception):
-    """The cached data are not sufficient: the rows must be read."""
+@dataclass
+class _Placement:
+    """Where the messages of a snapshot belong."""
 
-
-class _Rows:
-    """The conversation in the database."""
-
-    def __init__(
-        self, store: SnapshotStorageStore, head: SaveState, known: KnownAgent | None
-    ) -> None:
-        placed = store.store.messages.positioned(head.agent)
-        self.contents = {row.position: row.payload for row in placed if row.redacted}
-        self.references = references.ranges_of([row.position for row in placed])
-        # A redacted message is recognized by its content before the redaction.
-        before = raw_by_position(known, self.contents) if self.contents else {}
-        self.text = MessageBytes.of(
-            before.get(row.position) or json_documents.dump_document(row.payload) for row in placed
-        )
+    references: list[Reference]
+    appended: list[Any]
+    updated: list[tuple[int, Any]]
+    keep: int | None
+    kind: str
 
 
 class AgentSave:
@@ -68,9 +68,9 @@ class AgentSave:
         self._known = known
         self._corrections = known.corrections if known else RedactionLog()
         self._outdated = False
-        self._text = MessageBytes.of(())
+        self._stop = self._first
+        self._messages: list[KnownMessage] = []
         self._document: Any = None
-        self._saving = SnapshotWrite(None, [])
         self._state: AgentState | None = None
 
     def plan(self, head: SaveState) -> SnapshotWrite:
@@ -78,29 +78,31 @@ class AgentSave:
 
         Raises ``StaleSessionError`` if the writer may still have redacted texts that are not known.
         """
-        check_dialect(head.agent)
+        check_dialect(head.agent, dialects.STRANDS)
         known = self._known
         if known is not None and known.agent != head.agent.id:
             known = None
-        stale = self._is_stale(head, known)
+        is_stale = self._is_stale(head, known)
         self._outdated = bool(known and known.outdated)
-        try:
-            if stale or known is None or known.text is None or not _is_current(known, head):
-                raise _RowsRequiredError
-            saving = self._plan_by_bytes(head, known, known.text)
-        except _RowsRequiredError:
-            saving = self._plan_by_rows(head, known)
-        self._document = json_documents.loads_without_messages(
-            self._data, self._first, self._text.stop
-        )
-        if stale and known is not None:
+        redacted: Mapping[int, Any] = {}
+        messages = None if is_stale else self._match_known(head, known)
+        if messages is None:
+            messages, redacted = self._match_rows(head, known)
+        placement = self._place(head, known, messages, redacted)
+        self._document = json_documents.loads_without_messages(self._data, self._first, self._stop)
+        if is_stale and known is not None:
             stored = self._store.stored_snapshot(head.agent, known.snapshot_id)
             note_redacted(self._corrections, known, *stored)
-        return self._finish(head, known, saving)
+        if self._outdated or (known is not None and known.epoch != head.epoch):
+            self._mask(placement)
+        self._messages = [
+            KnownMessage(item.raw, reference)
+            for item, reference in zip(messages, placement.references, strict=True)
+        ]
+        return self._finish(head, known, placement)
 
     def known(self, head: SaveState) -> KnownAgent:
         """Return what the storage knows after the write."""
-        saving, text = self._saving, self._text
         return KnownAgent(
             session=head.session,
             agent=head.agent.id,
@@ -108,8 +110,7 @@ class AgentSave:
             revision=head.revision,
             last=head.last,
             branch=0,
-            messages=saving.messages,
-            text=text,
+            messages=self._messages,
             snapshot_id=self._snapshot_id,
             document=self._document,
             state=self._state,
@@ -125,132 +126,116 @@ class AgentSave:
             return False
         if head.epoch == known.epoch:
             return False
-        if known.text is None:
+        if known.messages is None:
             raise _stale(head)
         if known.last is not None and not self._store.is_there(head.agent, known.last):
             # The conversation was rewound, and the moved messages may have been redacted.
             raise _stale(head)
         return True
 
-    # --- messages -----------------------------------------------------------------------------
+    # --- find the messages --------------------------------------------------------------------
 
-    def _plan_by_bytes(
-        self, head: SaveState, known: KnownAgent, text: MessageBytes
-    ) -> SnapshotWrite:
-        pieces, self._text = Aligner(text).align(self._data, self._first)
-        redacted: set[int] = set()
-        changed = [piece for piece in pieces if isinstance(piece, Changed)]
-        if changed:
-            found_positions = [_position(known.messages, piece.place) for piece in changed]
-            positions = [position for position in found_positions if position is not None]
-            redacted = self._store.redacted_positions(head.agent, positions)
-            if redacted:
-                raise _RowsRequiredError
-        return self._plan_messages(head, known, pieces, known.messages, {}, by_rows=False)
+    def _match_known(
+        self, head: SaveState, known: KnownAgent | None
+    ) -> list[SnapshotMessage] | None:
+        """Match the messages that were last read or written; None if the rows are required."""
+        if known is None or known.messages is None or (known.branch, known.last) != (0, head.last):
+            return None
+        messages, self._stop = match_messages(self._data, self._first, known.messages)
+        before, new = _split(messages)
+        is_rewound = bool(new) and self._end(head, before)[1] is not None
+        if is_rewound or any(item.known is None for item in before):
+            # The conversation may contain messages that the last snapshot did not.
+            return None
+        changed = [item.known for item in before if item.message is not None and item.known]
+        positions = [position_of(item.reference) for item in changed]
+        found = [position for position in positions if position is not None]
+        if found and self._store.redacted_positions(head.agent, found):
+            return None
+        return messages
 
-    def _plan_by_rows(self, head: SaveState, known: KnownAgent | None) -> SnapshotWrite:
-        rows = _Rows(self._store, head, known)
-        pieces, self._text = Aligner(rows.text).align(self._data, self._first)
-        if rows.contents:
-            self._note_redacted(pieces, rows)
-        return self._plan_messages(
-            head, known, pieces, rows.references, rows.contents, by_rows=True
-        )
-
-    def _note_redacted(self, pieces: Sequence[Piece], rows: _Rows) -> None:
-        """Record redactions of messages that this writer has with their original content."""
-        for piece in pieces:
-            if isinstance(piece, New):
-                continue
-            first, stop = (
-                (piece.first, piece.stop)
-                if isinstance(piece, Shared)
-                else (piece.place, piece.place + 1)
+    def _match_rows(
+        self, head: SaveState, known: KnownAgent | None
+    ) -> tuple[list[SnapshotMessage], Mapping[int, Any]]:
+        """Match the messages in the database; return also the redacted ones by position."""
+        rows = self._store.store.messages.positioned(head.agent)
+        redacted = {row.position: row.payload for row in rows if row.redacted}
+        # A redacted message is recognized by its content before the redaction.
+        originals = raw_by_position(known, redacted) if redacted else {}
+        stored = [
+            KnownMessage(
+                originals.get(row.position) or json_documents.dump_document(row.payload),
+                row.position,
             )
-            index = first
-            for span in references.slice_references(rows.references, first, stop):
-                for position in range(*span):
-                    if position in rows.contents:
-                        raw = (
-                            piece.message
-                            if isinstance(piece, Changed)
-                            else json_documents.message_at(
-                                rows.text.data, rows.text.offsets[index]
-                            )[0]
-                        )
-                        content = rows.contents[position]
-                        if raw != content:
-                            self._outdated = True
-                            removed = masking.searchable_texts(masking.masked_texts(raw, content))
-                            self._corrections.secrets |= removed
-                    index += 1
+            for row in rows
+        ]
+        messages, self._stop = match_messages(self._data, self._first, stored)
+        for item in messages if redacted else ():
+            position = position_of(item.known.reference) if item.known else None
+            if position is not None and position in redacted:
+                self._note_redacted(item, redacted[position])
+        return messages, redacted
 
-    def _plan_messages(
+    def _note_redacted(self, item: SnapshotMessage, content: Any) -> None:
+        """Record the redaction of a message that this writer has with its original content."""
+        message = item.message or json_documents.message_at(item.raw, 0)[0]
+        if message != content:
+            self._outdated = True
+            self._corrections.secrets |= removed_texts(message, content)
+
+    # --- place the messages -------------------------------------------------------------------
+
+    def _place(
         self,
         head: SaveState,
         known: KnownAgent | None,
-        pieces: Sequence[Piece],
-        known_references: list[Any],
-        redacted: dict[int, Any],
-        *,
-        by_rows: bool,
-    ) -> SnapshotWrite:
-        matched = max((at for at, p in enumerate(pieces) if not isinstance(p, New)), default=-1)
-        result: list[Any] = []
+        messages: Sequence[SnapshotMessage],
+        redacted: Mapping[int, Any],
+    ) -> _Placement:
+        before, new = _split(messages)
         updated: list[tuple[int, Any]] = []
-        for piece in pieces[: matched + 1]:
-            if isinstance(piece, Shared):
-                references.add_all(
-                    result,
-                    list(references.slice_references(known_references, piece.first, piece.stop)),
-                )
-            elif isinstance(piece, New):
-                if not by_rows:
-                    raise _RowsRequiredError
-                result.append({"message": piece.message})
-            else:
-                self._place_changed(head, piece, known_references, redacted, result, updated)
-        new = [piece.message for piece in pieces[matched + 1 :] if isinstance(piece, New)]
-        keep, kind, end = None, str(Branch.Kind.REWOUND), head.end
-        reached = references.last_position(result)
-        if new and reached is not None and reached + 1 < end:
-            if not by_rows:
-                raise _RowsRequiredError
-            keep, end = reached, reached + 1
-            if known is not None and (known.revision, known.end) != (head.revision, head.end):
-                kind = str(Branch.Kind.CONFLICT)
-                logger.warning(
-                    "agent %s of session %s was saved by two writers at once: messages from "
-                    "position %d on were moved to a branch",
-                    head.agent.id,
-                    head.session,
-                    end,
-                )
-        references.add_range(result, end, end + len(new))
-        return SnapshotWrite(None, result, new, keep, kind, updated)
+        references = [self._reference(head, item, redacted, updated) for item in before]
+        end, keep = self._end(head, before) if new else (head.end, None)
+        kind = Branch.Kind.REWOUND
+        if keep is not None and known and (known.revision, known.end) != (head.revision, head.end):
+            kind = Branch.Kind.CONFLICT
+            logger.warning(
+                "agent %s of session %s was saved by two writers at once: messages from position "
+                "%d on were moved to a branch",
+                head.agent.id,
+                head.session,
+                end,
+            )
+        references += range(end, end + len(new))
+        return _Placement(references, [item.message for item in new], updated, keep, str(kind))
 
-    def _place_changed(
+    def _end(self, head: SaveState, before: Sequence[SnapshotMessage]) -> tuple[int, int | None]:
+        """Return the position of the next message, and the last one to keep if others follow."""
+        positions = [position_of(item.known.reference) for item in before if item.known]
+        last = max((position for position in positions if position is not None), default=None)
+        return (head.end, None) if last is None or last + 1 >= head.end else (last + 1, last)
+
+    def _reference(
         self,
         head: SaveState,
-        piece: Changed,
-        known_references: list[Any],
-        redacted: dict[int, Any],
-        result: list[Any],
+        item: SnapshotMessage,
+        redacted: Mapping[int, Any],
         updated: list[tuple[int, Any]],
-    ) -> None:
-        (item,) = references.slice_references(known_references, piece.place, piece.place + 1)
-        if not isinstance(item, list):
-            result.append({**item, "message": piece.message})
-            return
-        position = item[0]
-        if position in redacted:
+    ) -> Reference:
+        if item.known is None:
+            return {"message": item.message}
+        reference = item.known.reference
+        if item.message is None:
+            return reference
+        if not isinstance(reference, int):
+            return {**reference, "message": item.message}
+        if reference in redacted:
             # The redacted version stays.
-            references.add_range(result, *item)
-        elif self._may_replace(head, position, piece.message):
-            references.add_range(result, *item)
-            updated.append((position, piece.message))
-        else:
-            result.append({"message": piece.message, "position": position})
+            return reference
+        if self._may_replace(head, reference, item.message):
+            updated.append((reference, item.message))
+            return reference
+        return {"message": item.message, "position": reference}
 
     def _may_replace(self, head: SaveState, position: int, message: Any) -> bool:
         """Return whether a changed message replaces the stored one.
@@ -262,73 +247,72 @@ class AgentSave:
         is_last = position == head.end - 1
         if is_last and message.get("role") == "user":
             return True
-        if not is_last and b'"conversation_manager_state": ' in self._data[self._text.stop :]:
+        if not is_last and b'"conversation_manager_state": ' in self._data[self._stop :]:
             return False
         return not self._store.is_in_other_snapshot(head.agent, position, but=self._snapshot_id)
 
     # --- document and state -------------------------------------------------------------------
 
     def _finish(
-        self, head: SaveState, known: KnownAgent | None, saving: SnapshotWrite
+        self, head: SaveState, known: KnownAgent | None, placement: _Placement
     ) -> SnapshotWrite:
         document = mask_document(self._document, self._corrections)
-        appended, messages = saving.appended, saving.messages
-        secrets = self._corrections.secrets
-        if secrets and (self._outdated or (known is not None and known.epoch != head.epoch)):
-            appended = [masking.mask_texts(message, secrets, free=False) for message in appended]
-            messages = [
-                item
-                if isinstance(item, list)
-                else {**item, "message": masking.mask_texts(item["message"], secrets, free=False)}
-                for item in messages
-            ]
-        state = None
-        if self._snapshot_id == LATEST_SNAPSHOT_ID:
-            self._state = _state_of(document, messages, head, saving)
-            if known is None or known.state != self._state:
-                state = self._state
-        elif known is not None:
-            self._state = known.state
-        self._saving = SnapshotWrite(
-            document, messages, appended, saving.keep, saving.kind, saving.updated, state
+        write = SnapshotWrite(
+            document,
+            to_ranges(placement.references),
+            placement.appended,
+            placement.keep,
+            placement.kind,
+            placement.updated,
         )
-        return self._saving
+        if self._snapshot_id != LATEST_SNAPSHOT_ID:
+            self._state = known.state if known is not None else None
+            return write
+        self._state = _state_of(head, write)
+        is_new = known is None or known.state != self._state
+        return replace(write, state=self._state) if is_new else write
+
+    def _mask(self, placement: _Placement) -> None:
+        """Mask the texts that were redacted since the writer read them."""
+        secrets = self._corrections.secrets
+        if not secrets:
+            return
+
+        def masked(message: Any) -> Any:
+            return masking.mask_texts(message, secrets, free=False)
+
+        placement.appended = [masked(message) for message in placement.appended]
+        placement.references = [
+            item if isinstance(item, int) else {**item, "message": masked(item["message"])}
+            for item in placement.references
+        ]
 
 
-def _state_of(
-    document: Any, messages: list[Any], head: SaveState, saving: SnapshotWrite
-) -> AgentState:
-    state = state_in_document(document)
-    base = head.end if saving.keep is None else saving.keep + 1
-    length = base + len(saving.appended)
-    is_complete = messages == ([[0, length]] if length else [])
-    try:
-        return AgentState(
+def _split(
+    messages: Sequence[SnapshotMessage],
+) -> tuple[Sequence[SnapshotMessage], Sequence[SnapshotMessage]]:
+    """Split after the last known message."""
+    stop = len(messages)
+    while stop and messages[stop - 1].known is None:
+        stop -= 1
+    return messages[:stop], messages[stop:]
+
+
+def _state_of(head: SaveState, write: SnapshotWrite) -> AgentState:
+    state = state_in_document(write.document)
+    base = head.end if write.keep is None else write.keep + 1
+    length = base + len(write.appended)
+    is_complete = write.messages == ([[0, length]] if length else [])
+    window = None if is_complete else references_to_window(write.messages, length)
+    with contextlib.suppress(json_documents.UnstructuredError):
+        state = AgentState(
             state=json_documents.decode_bytes(state.state),
             conversation_manager_state=json_documents.decode_bytes(
                 state.conversation_manager_state
             ),
             internal_state=json_documents.decode_bytes(state.internal_state),
-            window=None if is_complete else references_to_window(messages, length),
         )
-    except json_documents.UnstructuredError:
-        return AgentState(
-            state.state,
-            state.conversation_manager_state,
-            state.internal_state,
-            None if is_complete else references_to_window(messages, length),
-        )
-
-
-def _is_current(known: KnownAgent, head: SaveState) -> bool:
-    """Return whether all known messages are unchanged and at their positions."""
-    return known.branch == 0 and known.last == head.last
-
-
-def _position(known_references: list[Any], index: int) -> int | None:
-    (item,) = references.slice_references(known_references, index, index + 1)
-    position: int | None = item[0] if isinstance(item, list) else item.get("position")
-    return position
+    return replace(state, window=window)
 
 
 def _stale(head: SaveState) -> StaleSessionError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Container
+from collections.abc import Collection, Container, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from django_agent_sessions.values.records import AgentState, SessionRecord
 
 from . import json_documents
 from .cache import KnownAgent
+from .messages import from_ranges
 
 _APPLICATION_KEYS = ("state", "stash")
 
@@ -24,11 +25,17 @@ def note_redacted(
     """Compare a snapshot with the one that is stored now."""
     if isinstance(document, dict) and isinstance(known.document, dict):
         corrections.note(_state(known.document), _state(document))
-    if isinstance(messages, list) and len(messages) == len(known.messages):
-        for before, after in zip(known.messages, messages, strict=True):
-            if isinstance(before, dict) and isinstance(after, dict):
-                removed = masking.masked_texts(before["message"], after["message"])
-                corrections.secrets |= masking.searchable_texts(removed)
+    stored = list(from_ranges(messages)) if isinstance(messages, list) else []
+    if known.messages is None or len(stored) != len(known.messages):
+        return
+    for before, after in zip(known.messages, stored, strict=True):
+        if isinstance(before.reference, dict) and isinstance(after, dict):
+            corrections.secrets |= removed_texts(before.reference["message"], after["message"])
+
+
+def removed_texts(before: Any, after: Any) -> set[str]:
+    """Return the texts that a redaction of a message removed, in all forms to search for."""
+    return masking.searchable_texts(masking.masked_texts(before, after))
 
 
 def keep_redactions(
@@ -40,10 +47,24 @@ def keep_redactions(
     """
     if known is None or known.agent != now.agent:
         return now
-    now = replace(now, corrections=known.corrections)
-    if known.epoch != now.epoch and known.snapshot_id == now.snapshot_id:
-        note_redacted(now.corrections, known, loaded.document, loaded.messages)
+    now = replace(now, corrections=known.corrections, outdated=known.outdated)
+    if known.epoch != now.epoch:
+        contents = {position: loaded.contents[position] for position in loaded.redacted}
+        now.outdated |= _note_messages(known, contents)
+        if known.snapshot_id == now.snapshot_id:
+            note_redacted(now.corrections, known, loaded.document, loaded.messages)
     return now
+
+
+def _note_messages(known: KnownAgent, contents: Mapping[int, Any]) -> bool:
+    """Compare messages with their redacted content; return whether the agent had the original."""
+    had_original = False
+    for position, raw in raw_by_position(known, contents).items():
+        before, _ = json_documents.message_at(raw, 0)
+        if before != contents[position]:
+            had_original = True
+            known.corrections.secrets |= removed_texts(before, contents[position])
+    return had_original
 
 
 def mask_document(document: Any, corrections: RedactionLog) -> Any:
@@ -66,19 +87,13 @@ def mask_document(document: Any, corrections: RedactionLog) -> Any:
 
 def raw_by_position(known: KnownAgent | None, positions: Container[int]) -> dict[int, bytes]:
     """Return messages with the bytes that were last read or written."""
-    if known is None or known.text is None or known.branch != 0:
+    if known is None or known.messages is None or known.branch != 0:
         return {}
-    result: dict[int, bytes] = {}
-    index = 0
-    for item in known.messages:
-        if not isinstance(item, list):
-            index += 1
-            continue
-        for position in range(*item):
-            if position in positions:
-                result[position] = known.text.raw(index)
-            index += 1
-    return result
+    return {
+        message.reference: message.raw
+        for message in known.messages
+        if isinstance(message.reference, int) and message.reference in positions
+    }
 
 
 def read_redactions(
@@ -91,10 +106,7 @@ def read_redactions(
     contents = {
         row.position: row.payload for row in store.store.messages.positioned(agent) if row.redacted
     }
-    for position, raw in raw_by_position(known, contents).items():
-        before, _ = json_documents.message_at(raw, 0)
-        removed = masking.masked_texts(before, contents[position])
-        known.corrections.secrets |= masking.searchable_texts(removed)
+    _note_messages(known, contents)
     note_redacted(known.corrections, known, *store.stored_snapshot(agent, known.snapshot_id))
 
 

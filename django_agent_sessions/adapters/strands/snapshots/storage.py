@@ -49,6 +49,7 @@ class DjangoStorage:
             out, only sessions and objects without an owner are reached and created; ``EVERYBODY``
             reaches all sessions.
         namespace: The namespace of session ids and keys.
+        scope: What the ids are unique in, inside the namespace; empty by default.
         using: The alias of the database.
         search_strategy: The search, which may also index each write; by default the SDK's keyword
             search in at most 1,000 keys.
@@ -56,7 +57,7 @@ class DjangoStorage:
             with ``owner=EVERYBODY``.
 
     Raises:
-        InvalidIdError: The namespace is invalid.
+        InvalidIdError: The namespace or the scope is invalid.
     """
 
     def __init__(
@@ -64,11 +65,14 @@ class DjangoStorage:
         *,
         owner: Any = NOBODY,
         namespace: str = "",
+        scope: str = "",
         using: str | None = None,
         search_strategy: SearchStrategy[Any] | None = None,
         create: bool | None = None,
     ) -> None:
-        self._work = StorageOperations(owner=owner, namespace=namespace, using=using, create=create)
+        self._work = StorageOperations(
+            namespace=namespace, owner=owner, scope=scope, using=using, create=create
+        )
         self._search_strategy = search_strategy
         self._prefix = ""
         self._max_listed: int | None = None

@@ -32,9 +32,14 @@ class StorageOperations:
     """Read, write, delete and list by complete keys."""
 
     def __init__(
-        self, *, owner: Any, namespace: str, using: str | None, create: bool | None
+        self, *, owner: Any, namespace: str, scope: str, using: str | None, create: bool | None
     ) -> None:
-        self._bindings: dict[str, Any] = {"owner": owner, "using": using, "create": create}
+        self._bindings: dict[str, Any] = {
+            "owner": owner,
+            "scope": scope,
+            "using": using,
+            "create": create,
+        }
         self._store = SnapshotStorageStore(SessionStore(namespace=namespace, **self._bindings))
         self._agents = AgentCache(_MAX_AGENTS, _MAX_BYTES)
         self._orchestrators: LRUCache[KnownOrchestrator] = LRUCache(_MAX_AGENTS)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from django_agent_sessions.content.dialects.arguments import parse_json
+from django_agent_sessions.content.dialects.base import TranscriptBlock
 from django_agent_sessions.content.dialects.media import (
     Media,
     is_encoded_text,
@@ -16,6 +17,7 @@ from django_agent_sessions.content.dialects.media import (
 from django_agent_sessions.content.dialects.parts import (
     Part,
     PartKind,
+    binary_part,
     text_of,
     text_or_media_part,
     unknown_part,
@@ -23,6 +25,7 @@ from django_agent_sessions.content.dialects.parts import (
 
 Item: TypeAlias = dict[str, Any]
 Parts: TypeAlias = tuple[Part, ...]
+Blocks: TypeAlias = tuple[TranscriptBlock, ...]
 
 _TEXTS = {
     "input_text": "text",
@@ -33,15 +36,19 @@ _TEXTS = {
 }
 
 
-def read_content(content: object) -> tuple[Part, ...]:
-    """Return the parts of a text or of a list of blocks."""
+def read_content(fields: Item, key: str) -> Blocks:
+    """Return the blocks of a field that is a text or a list of blocks."""
+    content = fields.get(key)
     if content is None:
         return ()
     if (text := text_or_media_part(PartKind.TEXT, content)) is not None:
-        return (text,)
+        return (TranscriptBlock((key,), (text,)),)
     if isinstance(content, list | tuple):
-        return tuple(part for block in content for part in read_block(block))
-    return (unknown_part(content),)
+        return tuple(
+            TranscriptBlock((key, position), read_block(block))
+            for position, block in enumerate(content)
+        )
+    return (TranscriptBlock((key,), (unknown_part(content),)),)
 
 
 def read_block(block: object) -> tuple[Part, ...]:
@@ -76,7 +83,7 @@ def _image(block: Item) -> Part | None:
     if isinstance(reference, dict):
         reference = reference.get("url")
     if is_encoded_text(reference):
-        return block_media_part(
+        return binary_part(
             PartKind.IMAGE, media_from_url(reference), data=present_fields(block, "file_id")
         )
     if isinstance(block.get("file_id"), str):
@@ -97,7 +104,7 @@ def _file(block: Item) -> Part | None:
         media = media_from_url(url)
     elif not isinstance(fields.get("file_id"), str):
         return None
-    return block_media_part(
+    return binary_part(
         PartKind.DOCUMENT,
         media,
         name=text_of(fields.get("filename")),
@@ -111,7 +118,7 @@ def _audio(block: Item) -> Part | None:
         return None
     media = media_from_data(audio["data"])
     declared_type = media_type("audio", audio.get("format")) or media.media_type
-    return block_media_part(PartKind.DOCUMENT, media._replace(media_type=declared_type))
+    return binary_part(PartKind.DOCUMENT, media._replace(media_type=declared_type))
 
 
 def function_part(function: object, call_id: str) -> Part | None:
@@ -126,28 +133,24 @@ def call_part(name: str, call_id: str, arguments: object, status: str = "") -> P
     return Part(PartKind.TOOL_CALL, name=name, call_id=call_id, status=status, data=arguments)
 
 
-def block_media_part(kind: PartKind, media: Media, *, name: str = "", data: object = None) -> Part:
-    """Return the part for a binary or a reference to one."""
-    return Part(
-        kind, name=name, data=data, media_type=media.media_type, size=media.size, url=media.url
-    )
-
-
 def present_fields(fields: Item, *keys: str) -> dict[str, Any] | None:
     """Return the fields that are not None, or None if there are none."""
     return {key: fields[key] for key in keys if fields.get(key) is not None} or None
 
 
-def read_each(values: object, read: Callable[[Item], Parts | None]) -> Parts:
-    """Return the parts of each value of a list; invalid values are of kind unknown."""
+def read_each(fields: Item, key: str, read: Callable[[Item], Parts | None]) -> Blocks:
+    """Return the blocks of a list; invalid values are of kind unknown."""
+    values = fields.get(key)
     if values is None:
         return ()
     if not isinstance(values, list | tuple):
-        return (unknown_part(values),)
-    found: list[Part] = []
-    for value in values:
-        parts_of_value = read(value) if isinstance(value, dict) else None
-        found.extend((unknown_part(value),) if parts_of_value is None else parts_of_value)
+        return (TranscriptBlock((key,), (unknown_part(values),)),)
+    found: list[TranscriptBlock] = []
+    for position, value in enumerate(values):
+        parts = read(value) if isinstance(value, dict) else None
+        found.append(
+            TranscriptBlock((key, position), (unknown_part(value),) if parts is None else parts)
+        )
     return tuple(found)
 
 

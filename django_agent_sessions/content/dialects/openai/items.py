@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from django_agent_sessions.content.dialects.arguments import parse_json_container
+from django_agent_sessions.content.dialects.base import ToolCallIds, TranscriptBlock, parts_of
 from django_agent_sessions.content.dialects.parts import Part, PartKind, result_part, text_of
 
 from . import blocks, results
-from .blocks import Item, Parts
+from .blocks import Blocks, Item, Parts
 
 _STATUSES = {"completed": "success", "failed": "error"}
+_CALLS = frozenset(
+    {
+        "function_call",
+        "custom_tool_call",
+        "computer_call",
+        "local_shell_call",
+        "shell_call",
+        "apply_patch_call",
+    }
+)
+"""Calls that the application answers. A call that the API answers is one item with its result."""
+_RESULTS = frozenset(f"{kind}_output" for kind in _CALLS)
 
 
 class ItemReader(NamedTuple):
@@ -20,10 +33,10 @@ class ItemReader(NamedTuple):
     role: str
     """The neutral role of the item's author."""
 
-    read: Callable[[Item], Parts | None]
-    """Returns all parts of an item, or None if the item is invalid."""
+    read: Callable[[Item], Blocks | None]
+    """Returns all blocks of an item, or None if the item is invalid."""
 
-    contents: Callable[[Item], Iterable[Part]] = results.no_contents
+    contents: Callable[[Item], Blocks] = results.no_contents
     """Returns only the contents of a result, for the text column; parses no arguments."""
 
 
@@ -33,7 +46,17 @@ def find_reader(item: Item) -> ItemReader | None:
     return _ITEMS.get(kind) if isinstance(kind, str) else None
 
 
-def _not_content(item: Item) -> Parts | None:
+def item_call_ids(item: Item) -> ToolCallIds:
+    """Return the id of an item that is a call or a result."""
+    kind, call_id = item.get("type"), _call_id(item)
+    if not isinstance(kind, str) or not call_id:
+        return ToolCallIds()
+    if kind in _CALLS:
+        return ToolCallIds(calls=(call_id,))
+    return ToolCallIds(results=(call_id,)) if kind in _RESULTS else ToolCallIds()
+
+
+def _not_content(item: Item) -> Blocks | None:
     return None
 
 
@@ -45,13 +68,27 @@ def _status(item: Item) -> str:
     return _STATUSES.get(text_of(item.get("status")), "")
 
 
-def _read_reasoning(item: Item) -> Parts | None:
+def _block(item: Item, key: str, part: Part, inner: Blocks = ()) -> TranscriptBlock:
+    return TranscriptBlock((key,) if key in item else (), (part,), inner)
+
+
+def _result(
+    item: Item, key: str, contents: Blocks, *, name: str, status: str = "", data: object = None
+) -> TranscriptBlock:
+    """Return the block of a result; each element of its list is a block of its own."""
+    part = result_part(
+        parts_of(contents), call_id=_call_id(item), name=name, status=status, data=data
+    )
+    return _block(item, key, part, tuple(block for block in contents if len(block.path) == 2))
+
+
+def _read_reasoning(item: Item) -> Blocks:
     found = [
-        *blocks.read_each(item.get("summary"), _reasoning_parts),
-        *blocks.read_each(item.get("content"), _reasoning_parts),
+        *blocks.read_each(item, "summary", _reasoning_parts),
+        *blocks.read_each(item, "content", _reasoning_parts),
     ]
     # Reasoning may be encrypted or omitted.
-    return tuple(found) or (Part(PartKind.REASONING),)
+    return tuple(found) or (TranscriptBlock((), (Part(PartKind.REASONING),)),)
 
 
 def _reasoning_parts(block: Item) -> Parts | None:
@@ -59,84 +96,88 @@ def _reasoning_parts(block: Item) -> Parts | None:
     return None if part is None else (part,)
 
 
-def _read_function_call(item: Item) -> Parts | None:
+def _read_function_call(item: Item) -> Blocks | None:
     part = blocks.function_part(item, _call_id(item))
-    return None if part is None else (part,)
+    return None if part is None else (_block(item, "arguments", part),)
 
 
-def _read_custom_call(item: Item) -> Parts | None:
+def _read_custom_call(item: Item) -> Blocks | None:
     if not isinstance(item.get("name"), str):
         return None
-    return (blocks.call_part(item["name"], _call_id(item), item.get("input")),)
+    part = blocks.call_part(item["name"], _call_id(item), item.get("input"))
+    return (_block(item, "input", part),)
 
 
-def _read_approval_response(item: Item) -> Parts | None:
-    return (
-        result_part(
-            results.approval_reason(item),
-            call_id=text_of(item.get("approval_request_id")),
-            data=blocks.present_fields(item, "approve"),
-        ),
+def _read_approval_response(item: Item) -> Blocks:
+    part = result_part(
+        parts_of(results.approval_reason(item)),
+        call_id=text_of(item.get("approval_request_id")),
+        data=blocks.present_fields(item, "approve"),
     )
+    return (_block(item, "reason", part),)
 
 
-def _read_mcp_call(item: Item) -> Parts | None:
-    call = blocks.function_part(item, _call_id(item))
-    if call is None:
+def _read_mcp_call(item: Item) -> Blocks | None:
+    part = blocks.function_part(item, _call_id(item))
+    if part is None:
         return None
-    contents = results.mcp_output(item)
+    call, contents = _block(item, "arguments", part), results.mcp_output(item)
     if not contents:
         return (call,)
     status = "error" if item.get("error") is not None else _status(item)
     data = parse_json_container(item.get("output"))
-    return call, result_part(
-        contents, call_id=call.call_id, name=call.name, status=status, data=data
-    )
+    return call, _result(item, "output", contents, name=part.name, status=status, data=data)
 
 
 def _hosted_reader(
-    name: str, arguments: Callable[[Item], object], contents: Callable[[Item], Parts]
+    name: str,
+    keys: tuple[str, str],
+    arguments: Callable[[Item], object],
+    contents: Callable[[Item], Blocks],
 ) -> ItemReader:
-    """Return a reader for calls that the API executes: one item has the call and its result."""
+    """Return a reader for calls that the API executes: one item has the call and its result.
 
-    def read(item: Item) -> Parts:
-        call_id, status, found = _call_id(item), _status(item), contents(item)
-        call = blocks.call_part(name, call_id, arguments(item), status)
-        if not found:
+    ``keys`` are those of the arguments and of the result.
+    """
+
+    def read(item: Item) -> Blocks:
+        status, found = _status(item), contents(item)
+        part = blocks.call_part(name, _call_id(item), arguments(item), status)
+        call = _block(item, keys[0], part)
+        if not parts_of(found):
             return (call,)
-        return call, result_part(found, call_id=call_id, name=name, status=status)
+        return call, _result(item, keys[1], found, name=name, status=status)
 
     return ItemReader("assistant", read, contents)
 
 
-def _call_reader(name: str, arguments: Callable[[Item], object]) -> ItemReader:
+def _call_reader(name: str, key: str, arguments: Callable[[Item], object]) -> ItemReader:
     """Return a reader for calls of built-in tools that the API does not execute."""
 
-    def read(item: Item) -> Parts:
-        return (blocks.call_part(name, _call_id(item), arguments(item)),)
+    def read(item: Item) -> Blocks:
+        # The first version of the computer tool has one action, the second a list.
+        found = "actions" if key == "action" and item.get("actions") is not None else key
+        return (_block(item, found, blocks.call_part(name, _call_id(item), arguments(item))),)
 
     return ItemReader("assistant", read)
 
 
 def _output_reader(
-    contents: Callable[[Item], Parts],
+    contents: Callable[[Item], Blocks],
     *,
+    key: str = "output",
     name: str = "",
     status: Callable[[Item], str] = lambda item: "",
     data: Callable[[Item], object] = lambda item: parse_json_container(item.get("output")),
 ) -> ItemReader:
     """Return a reader for tool outputs."""
 
-    def read(item: Item) -> Parts:
-        return (
-            result_part(
-                contents(item),
-                call_id=_call_id(item),
-                name=name or text_of(item.get("name")),
-                status=status(item),
-                data=data(item),
-            ),
+    def read(item: Item) -> Blocks:
+        found = name or text_of(item.get("name"))
+        result = _result(
+            item, key, contents(item), name=found, status=status(item), data=data(item)
         )
+        return (result,)
 
     return ItemReader("tool", read, contents)
 
@@ -150,7 +191,6 @@ def _fields(*keys: str) -> Callable[[Item], object]:
 
 
 def _computer_actions(item: Item) -> object:
-    # The first version of the tool has one action, the second a list.
     return item["actions"] if item.get("actions") is not None else item.get("action")
 
 
@@ -174,33 +214,41 @@ _ITEMS: dict[str, ItemReader] = {
     "function_call_output": _output_reader(results.output),
     "custom_tool_call": ItemReader("assistant", _read_custom_call),
     "custom_tool_call_output": _output_reader(results.output),
-    "computer_call": _call_reader("computer", _computer_actions),
+    "computer_call": _call_reader("computer", "action", _computer_actions),
     "computer_call_output": _output_reader(results.screenshot, name="computer"),
-    "local_shell_call": _call_reader("local_shell", _field("action")),
+    "local_shell_call": _call_reader("local_shell", "action", _field("action")),
     "local_shell_call_output": _output_reader(results.output, name="local_shell"),
-    "shell_call": _call_reader("shell", _field("action")),
+    "shell_call": _call_reader("shell", "action", _field("action")),
     "shell_call_output": _output_reader(results.shell_output, name="shell", status=_exit_status),
-    "apply_patch_call": _call_reader("apply_patch", _field("operation")),
+    "apply_patch_call": _call_reader("apply_patch", "operation", _field("operation")),
     "apply_patch_call_output": _output_reader(results.output, name="apply_patch", status=_status),
-    "tool_search_call": _call_reader("tool_search", _field("arguments")),
+    "tool_search_call": _call_reader("tool_search", "arguments", _field("arguments")),
     "tool_search_output": _output_reader(
-        results.no_contents, name="tool_search", data=_field("tools")
+        results.loaded_tools, key="tools", name="tool_search", data=_field("tools")
     ),
-    "program": _call_reader("program", _fields("code")),
+    "program": _call_reader("program", "code", _fields("code")),
     "program_output": _output_reader(
         results.program_result,
+        key="result",
         name="program",
         status=_status,
         data=lambda item: parse_json_container(item.get("result")),
     ),
     # Calls that the API executes.
-    "web_search_call": _hosted_reader("web_search", _field("action"), results.no_contents),
-    "file_search_call": _hosted_reader("file_search", _fields("queries"), results.passages),
+    "web_search_call": _hosted_reader(
+        "web_search", ("action", "output"), _field("action"), results.no_contents
+    ),
+    "file_search_call": _hosted_reader(
+        "file_search", ("queries", "results"), _fields("queries"), results.passages
+    ),
     "code_interpreter_call": _hosted_reader(
-        "code_interpreter", _fields("code"), results.interpreter_output
+        "code_interpreter", ("code", "outputs"), _fields("code"), results.interpreter_output
     ),
     "image_generation_call": _hosted_reader(
-        "image_generation", _fields(*_IMAGE_FIELDS), results.generated_image
+        "image_generation",
+        ("revised_prompt", "result"),
+        _fields(*_IMAGE_FIELDS),
+        results.generated_image,
     ),
     "mcp_call": ItemReader("assistant", _read_mcp_call, results.mcp_output),
     # Requests for a user's approval of a tool call, and the responses.

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from django_agent_sessions.content.dialects.arguments import parse_json_container
+from django_agent_sessions.content.dialects.base import ToolCallIds, TranscriptBlock, parts_of
 from django_agent_sessions.content.dialects.media import base64_size, is_encoded_text, media_type
 from django_agent_sessions.content.dialects.parts import (
     Part,
     PartKind,
+    readable_texts,
     result_part,
     text_of,
     unknown_part,
 )
-from django_agent_sessions.content.dialects.text import readable_texts
 
 from . import blocks
 from .blocks import Item
@@ -32,20 +33,28 @@ def is_message(payload: Item) -> bool:
     return kind == "message" and not _CONTENT_KEYS.isdisjoint(payload)
 
 
-def parts(message: Item) -> Iterator[Part]:
-    """Yield the parts of a message: its reasoning, its content, and its calls."""
+def message_blocks(message: Item) -> Iterator[TranscriptBlock]:
+    """Yield the blocks of a message: its reasoning, its content, and its calls."""
     yield from _reasoning(message)
-    content_parts = tuple(_content_parts(message))
+    content = blocks.read_content(message, "content")
     if "tool_call_id" in message or message.get("role") == "function":
-        yield result_part(
-            content_parts,
-            call_id=text_of(message.get("tool_call_id")),
-            name=text_of(message.get("name")),
-            data=parse_json_container(message.get("content")),
-        )
+        yield _result(message, content)
     else:
-        yield from content_parts
+        yield from content
+        yield from _extras(message)
     yield from _tool_calls(message)
+
+
+def message_call_ids(message: Item) -> ToolCallIds:
+    """Return the ids of the calls of a message, or of the call that it answers."""
+    calls = message.get("tool_calls")
+    call_list = calls if isinstance(calls, list) else []
+    ids = [call.get("id") for call in call_list if isinstance(call, dict)]
+    answered = message.get("tool_call_id")
+    return ToolCallIds(
+        tuple(known for known in ids if isinstance(known, str)),
+        (answered,) if isinstance(answered, str) else (),
+    )
 
 
 def texts(message: Item) -> Iterator[str]:
@@ -61,43 +70,55 @@ def texts(message: Item) -> Iterator[str]:
             else:
                 yield from readable_texts(blocks.read_block(block))
     if not _EXTRA_KEYS.isdisjoint(message):
-        yield from readable_texts(_extras(message))
+        yield from readable_texts(parts_of(_extras(message)))
 
 
-def _content_parts(message: Item) -> Iterator[Part]:
-    yield from blocks.read_content(message.get("content"))
-    yield from _extras(message)
+def _result(message: Item, content: tuple[TranscriptBlock, ...]) -> TranscriptBlock:
+    part = result_part(
+        parts_of((*content, *_extras(message))),
+        call_id=text_of(message.get("tool_call_id")),
+        name=text_of(message.get("name")),
+        data=parse_json_container(message.get("content")),
+    )
+    inner = content if isinstance(message.get("content"), list | tuple) else ()
+    return TranscriptBlock(("content",), (part,), inner)
 
 
-def _extras(message: Item) -> Iterator[Part]:
+def _extras(message: Item) -> Iterator[TranscriptBlock]:
     refusal = message.get("refusal")
     if refusal is not None:
         is_text = isinstance(refusal, str)
-        yield blocks.text_part(refusal) if is_text else unknown_part({"refusal": refusal})
+        part = blocks.text_part(refusal) if is_text else unknown_part({"refusal": refusal})
+        yield TranscriptBlock(("refusal",), (part,))
     audio = message.get("audio")
     if audio is not None:
-        yield _spoken_audio(audio)
+        yield TranscriptBlock(("audio",), (_spoken_audio(audio),))
 
 
-def _reasoning(message: Item) -> Iterator[Part]:
+def _reasoning(message: Item) -> Iterator[TranscriptBlock]:
     # Not in OpenAI's format, but written by compatible providers.
     reasoning = message.get("reasoning_content")
-    if isinstance(reasoning, str):
-        yield Part(PartKind.REASONING, text=reasoning)
-    elif reasoning is not None:
-        yield unknown_part({"reasoning_content": reasoning})
+    if reasoning is not None:
+        is_text = isinstance(reasoning, str)
+        part = (
+            Part(PartKind.REASONING, text=reasoning)
+            if is_text
+            else unknown_part({"reasoning_content": reasoning})
+        )
+        yield TranscriptBlock(("reasoning_content",), (part,))
 
 
-def _tool_calls(message: Item) -> Iterator[Part]:
-    tool_calls = message.get("tool_calls")
-    if isinstance(tool_calls, list | tuple):
-        for call in tool_calls:
-            yield _chat_call(call)
-    elif tool_calls is not None:
-        yield unknown_part({"tool_calls": tool_calls})
+def _tool_calls(message: Item) -> Iterator[TranscriptBlock]:
+    calls = message.get("tool_calls")
+    if isinstance(calls, list | tuple):
+        for position, call in enumerate(calls):
+            yield TranscriptBlock(("tool_calls", position), (_chat_call(call),))
+    elif calls is not None:
+        yield TranscriptBlock(("tool_calls",), (unknown_part({"tool_calls": calls}),))
     function = message.get("function_call")
     if function is not None:
-        yield blocks.function_part(function, "") or unknown_part({"function_call": function})
+        part = blocks.function_part(function, "") or unknown_part({"function_call": function})
+        yield TranscriptBlock(("function_call",), (part,))
 
 
 def _chat_call(call: object) -> Part:

@@ -2,63 +2,81 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from django_agent_sessions.content.dialects.base import TranscriptBlock, parts_of
 from django_agent_sessions.content.dialects.media import (
     base64_size,
     is_encoded_text,
     media_from_url,
     media_type,
 )
-from django_agent_sessions.content.dialects.parts import Part, PartKind, text_of, unknown_part
+from django_agent_sessions.content.dialects.parts import (
+    Part,
+    PartKind,
+    binary_part,
+    text_of,
+    unknown_part,
+)
 
 from . import blocks
-from .blocks import Item, Parts
+from .blocks import Blocks, Item, Parts
 
 
-def no_contents(item: Item) -> Parts:
-    """Return no parts: the result has no content."""
+def no_contents(item: Item) -> Blocks:
+    """Return no blocks: the result has no content."""
     return ()
 
 
-def output(item: Item) -> Parts:
+def output(item: Item) -> Blocks:
     """Return the output of a function or a custom tool."""
-    return blocks.read_content(item.get("output"))
+    return blocks.read_content(item, "output")
 
 
-def screenshot(item: Item) -> Parts:
+def screenshot(item: Item) -> Blocks:
     """Return the screenshot of a computer tool."""
-    return blocks.read_block(item["output"]) if item.get("output") is not None else ()
+    if item.get("output") is None:
+        return ()
+    return (TranscriptBlock(("output",), blocks.read_block(item["output"])),)
 
 
-def program_result(item: Item) -> Parts:
+def program_result(item: Item) -> Blocks:
     """Return the result of a program."""
-    return blocks.read_content(item.get("result"))
+    return blocks.read_content(item, "result")
 
 
-def approval_reason(item: Item) -> Parts:
+def approval_reason(item: Item) -> Blocks:
     """Return the reason of an approval or a rejection."""
-    return blocks.read_content(item.get("reason"))
+    return blocks.read_content(item, "reason")
 
 
-def mcp_output(item: Item) -> Parts:
+def mcp_output(item: Item) -> Blocks:
     """Return the output and the error of an MCP tool."""
     error = item.get("error")
     if error is None:
         return output(item)
-    message = error.get("message") if isinstance(error, dict) else error
-    if isinstance(message, str):
-        return (*output(item), blocks.text_part(message))
-    return (*output(item), *_mcp_error_contents(error))
+    return (*output(item), TranscriptBlock(("error",), tuple(_mcp_error(error))))
 
 
-def _mcp_error_contents(error: object) -> Parts:
-    """Convert an error in MCP's content format: ``[{"type": "text", …}, …]``."""
-    content = error.get("content") if isinstance(error, dict) else None
-    return blocks.read_content(content) if content is not None else (unknown_part(error),)
+def _mcp_error(error: object) -> Iterator[Part]:
+    fields: Item = error if isinstance(error, dict) else {"message": error}
+    if isinstance(fields.get("message"), str):
+        yield blocks.text_part(fields["message"])
+    elif fields.get("content") is not None:
+        # MCP's content format: ``[{"type": "text", …}, …]``.
+        yield from parts_of(blocks.read_content(fields, "content"))
+    else:
+        yield unknown_part(error)
 
 
-def passages(item: Item) -> Parts:
+def loaded_tools(item: Item) -> Blocks:
+    """Return a block without content for each tool."""
+    return blocks.read_each(item, "tools", lambda tool: ())
+
+
+def passages(item: Item) -> Blocks:
     """Return the passages that a file search found."""
-    return blocks.read_each(item.get("results"), _passage)
+    return blocks.read_each(item, "results", _passage)
 
 
 def _passage(result: Item) -> Parts | None:
@@ -74,26 +92,25 @@ def _passage(result: Item) -> Parts | None:
     )
 
 
-def interpreter_output(item: Item) -> Parts:
+def interpreter_output(item: Item) -> Blocks:
     """Return the logs and images of a code interpreter."""
-    return blocks.read_each(item.get("outputs"), _interpreter_output)
+    return blocks.read_each(item, "outputs", _interpreter_output)
 
 
 def _interpreter_output(output: Item) -> Parts | None:
     if isinstance(output.get("logs"), str):
         return (blocks.text_part(output["logs"]),)
     if is_encoded_text(output.get("url")):
-        return (blocks.block_media_part(PartKind.IMAGE, media_from_url(output["url"])),)
+        return (binary_part(PartKind.IMAGE, media_from_url(output["url"])),)
     return None
 
 
-def shell_output(item: Item) -> Parts:
+def shell_output(item: Item) -> Blocks:
     """Return the output of shell commands."""
-    value = item.get("output")
     # Some tools, such as the local shell, return one text.
-    if isinstance(value, str):
-        return blocks.read_content(value)
-    return blocks.read_each(value, _shell_chunk)
+    if isinstance(item.get("output"), str):
+        return output(item)
+    return blocks.read_each(item, "output", _shell_chunk)
 
 
 def _shell_chunk(chunk: Item) -> Parts | None:
@@ -103,7 +120,7 @@ def _shell_chunk(chunk: Item) -> Parts | None:
     return tuple(blocks.text_part(stream) for stream in streams if stream)
 
 
-def generated_image(item: Item) -> Parts:
+def generated_image(item: Item) -> Blocks:
     """Return a generated image and its error."""
     result, error = item.get("result"), item.get("error")
     found: list[Part] = []
@@ -116,4 +133,4 @@ def generated_image(item: Item) -> Parts:
         found.append(blocks.text_part(error["message"]))
     elif error is not None:
         found.append(unknown_part({"error": error}))
-    return tuple(found)
+    return (TranscriptBlock(("result",), tuple(found)),) if found else ()

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from .chat import Attachment, Chat
 from .ui_messages import Page, page_of
-from .urls import chat_urls
-from .views import ChatView
+from .views import ChatView, chat_urls
 
 __all__ = ["Attachment", "Chat", "ChatView", "Page", "chat_urls", "page_of"]

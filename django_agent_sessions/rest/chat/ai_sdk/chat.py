@@ -1,13 +1,25 @@
-"""The user's message and session, as ``respond`` receives them."""
+"""The user's message: its parsing, and the message and session as ``respond`` receives them.
+
+Only the user's last message is taken from the client.
+"""
 
 from __future__ import annotations
 
 import base64
+import binascii
 import re
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
+
+from rest_framework.exceptions import ValidationError
+
+from django_agent_sessions.content.dialects.media import image_type
+from django_agent_sessions.exceptions import InvalidIdError
+from django_agent_sessions.rest.problems import Conflict
+from django_agent_sessions.values.ids import validate_id
 
 from .ui_parts import UIPart
 
@@ -58,6 +70,9 @@ class Chat:
 
     namespace: str
     """The session's namespace for ``DjangoSessionManager`` and ``DjangoSession``."""
+
+    scope: str
+    """The scope of the session's id in its namespace; pass it on with the namespace."""
 
     user: Any = field(repr=False)
     """The user who asks, who is the session's owner."""
@@ -119,3 +134,161 @@ class Chat:
             part = {"type": "file", "mediaType": file.media_type, "url": file.data_url}
             parts.append({**part, "filename": file.name} if file.name else part)
         return parts
+
+
+SUBMIT = "submit-message"
+"""The trigger of a new message."""
+
+REGENERATE = "regenerate-message"
+"""The trigger of a new answer to an old message."""
+
+FORMATS: Mapping[str, str] = {
+    "image/png": "png",
+    "image/jpeg": "jpeg",
+    "image/gif": "gif",
+    "image/webp": "webp",
+    "application/pdf": "pdf",
+    "text/csv": "csv",
+    "text/plain": "txt",
+    "text/markdown": "md",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+}
+"""The media types of attachments by default, and their names in agent frameworks."""
+
+_LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+"""Half of a surrogate pair, which JavaScript leaves where it cuts a text within an emoji."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageLimits:
+    """The limits of a message."""
+
+    characters: int
+    files: int
+    file_bytes: int
+    formats: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A parsed request."""
+
+    id: str
+    """The client's id of the chat."""
+
+    trigger: str
+    message_id: str = ""
+    text: str = field(default="", repr=False)
+    files: tuple[Attachment, ...] = field(default=(), repr=False)
+
+
+def parse_chat_request(body: Any, limits: MessageLimits) -> ChatRequest:
+    """Parse a request of ``useChat``; of several messages only the last one is used."""
+    if not isinstance(body, dict):
+        raise ValidationError("The body must be a JSON object.")
+    chat = _validate(body.get("id"), "id")
+    trigger = body.get("trigger", SUBMIT)
+    if trigger == REGENERATE:
+        return ChatRequest(chat, REGENERATE)
+    if trigger != SUBMIT:
+        raise ValidationError({"trigger": [f"Must be {SUBMIT} or {REGENERATE}."]})
+    if body.get("messageId") is not None:
+        raise Conflict("A message that was sent cannot be edited. Send a new message.")
+    message = _last_message(body)
+    key = message.get("id")
+    message_id = _validate(key, "message.id") if key not in (None, "") else ""
+    texts: list[str] = []
+    files: list[Attachment] = []
+    for part in _parts(message):
+        _read_part(part, texts, files, limits)
+    text = "\n".join(texts)
+    if _LONE_SURROGATE.search(text):
+        # Most model clients cannot send it, in this turn and in every later one.
+        raise _message_error("Contains a lone surrogate: do not split a text within an emoji.")
+    if len(text) > limits.characters:
+        raise _message_error(f"Must have at most {limits.characters} characters.")
+    if not text.strip() and not files:
+        raise _message_error("Must not be empty: send a text or a file.")
+    return ChatRequest(chat, SUBMIT, message_id, text, tuple(files))
+
+
+def _last_message(body: dict[str, Any]) -> dict[str, Any]:
+    message = body.get("message")
+    if message is None:
+        messages = body.get("messages")
+        if not isinstance(messages, list) or not messages:
+            raise ValidationError({"messages": ["Must end with the user's message."]})
+        message = messages[-1]
+    if not isinstance(message, dict):
+        raise _message_error("Must be an object with a role and parts.")
+    if message.get("role") != "user":
+        raise _message_error(
+            "The role must be user: other messages are not accepted from a client."
+        )
+    return message
+
+
+def _parts(message: dict[str, Any]) -> list[Any]:
+    parts = message.get("parts")
+    if isinstance(parts, list):
+        return parts
+    raise _message_error("Must have a list of parts.")
+
+
+def _read_part(part: Any, texts: list[str], files: list[Attachment], limits: MessageLimits) -> None:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if kind == "text" and isinstance(part.get("text"), str):
+        texts.append(part["text"])
+    elif kind == "file":
+        if len(files) >= limits.files:
+            raise _message_error(f"Must have at most {limits.files} files.")
+        files.append(_file(part, limits))
+    else:
+        raise _message_error("The parts must be texts and files.")
+
+
+def _file(part: dict[str, Any], limits: MessageLimits) -> Attachment:
+    url, name = part.get("url"), part.get("filename") or ""
+    if not isinstance(url, str) or not url[:5].lower() == "data:":
+        raise _message_error("A file must be a data: URL: other URLs are not fetched.")
+    if not isinstance(name, str) or len(name) > 255:
+        raise _message_error("A filename must be a string of at most 255 characters.")
+    header, comma, encoded = url[5:].partition(",")
+    media_type, _semicolon, encoding = header.partition(";")
+    media_type = media_type.strip().lower()
+    if not comma or encoding.rpartition(";")[2].strip().lower() != "base64":
+        raise _message_error("A file must be a data: URL in base64.")
+    file_format = limits.formats.get(media_type)
+    if file_format is None:
+        raise _message_error(
+            f"A file must be one of: {', '.join(sorted(limits.formats.values()))}."
+        )
+    if len(encoded) > limits.file_bytes * 4 // 3 + 4:
+        raise _message_error(f"A file must have at most {limits.file_bytes} bytes.")
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        raise _message_error("The data: URL of a file is not valid base64.") from None
+    if not data or len(data) > limits.file_bytes:
+        raise _message_error(f"A file must have 1 to {limits.file_bytes} bytes.")
+    if media_type.startswith("image/") and image_type(data[:16]) != media_type:
+        raise _message_error("The content of an image does not match its media type.")
+    return Attachment(data, media_type, file_format, _file_name(name))
+
+
+def _file_name(name: str) -> str:
+    """Return a file name without folders and without unprintable characters."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    return "".join(letter for letter in last if letter.isprintable()).strip()
+
+
+def _validate(value: Any, name: str) -> str:
+    try:
+        return validate_id(value, name)
+    except InvalidIdError as error:
+        raise ValidationError({name: [str(error)]}) from None
+
+
+def _message_error(detail: str) -> ValidationError:
+    return ValidationError({"message": [detail]})

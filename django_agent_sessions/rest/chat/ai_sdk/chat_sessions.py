@@ -1,37 +1,54 @@
-"""Finding or creating the user's session that a client names."""
+"""The user's session that a client names, and its messages."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
 from collections.abc import Callable
 from typing import Any, ClassVar
+from urllib.parse import quote, urlencode
 from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404
+from django.urls import NoReverseMatch, reverse
 from django.utils.crypto import salted_hmac
+from django.utils.encoding import escape_uri_path
 
-from django_agent_sessions.content.dialects import ASSISTANT_UI
+from django_agent_sessions.content import dialects
+from django_agent_sessions.content.paths import Path
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import InvalidIdError, SessionConflictError
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.models.querysets import SessionQuerySet
+from django_agent_sessions.queries import message_pages
+from django_agent_sessions.rest.access import SCOPE, SCOPE_ALL
+from django_agent_sessions.rest.converters import parse_uuid
+from django_agent_sessions.rest.pagination import BEFORE, id_parameter, page_size
 from django_agent_sessions.rest.problems import Conflict
 from django_agent_sessions.rest.streaming import StreamingAPI
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.ids import new_id, validate_id
 
 from .answers import Answer
-from .chat import Chat
-from .chat_requests import ChatRequest
+from .chat import Chat, ChatRequest
+from .claims import Claims
+from .run_registry import runs
+from .runs import Run
+from .ui_messages import UIMessage, page_of
 
 
-class ChatSessionMixin(StreamingAPI):
-    """A view that finds sessions by the client's ids."""
+class ChatSessionAPI(StreamingAPI):
+    """A view that finds sessions by the client's ids, and reads their messages."""
 
     namespace: ClassVar[str | None] = ""
     """The namespace of its sessions, which separates chats from each other."""
+
+    cache: ClassVar[str] = "default"
+    """The alias of the cache through which processes share their claims."""
 
     async def run_orm(self, function: Callable[..., Any], *args: Any) -> Any:
         """Run ORM code without blocking the event loop."""
@@ -44,11 +61,11 @@ class ChatSessionMixin(StreamingAPI):
         store = SessionStore(owner=user, namespace=namespace, using=self.using)
         try:
             session = self.own_session(incoming.id)
-            key, name, namespace = session.pk, session.session_id, session.namespace
+            key, (namespace, scope, name) = session.pk, session.key
             epoch = session.redaction_epoch
         except Http404:
             self.check_room()
-            key, epoch = new_id(), 0
+            key, scope, epoch = new_id(), "", 0
             name = str(key)
             try:
                 store.create(name, id=key, external_id=incoming.id)
@@ -57,12 +74,14 @@ class ChatSessionMixin(StreamingAPI):
                 record = store.sessions.find_external(incoming.id)
                 if record is None or record.namespace != namespace:
                     raise Conflict("This id is already in use: choose another.") from None
-                key, name, epoch = record.id, record.session_id, record.redaction_epoch
+                key, (_, scope, name) = record.id, record.key
+                epoch = record.redaction_epoch
         chat = Chat(
             id=incoming.id,
             key=key,
             session_id=name,
             namespace=namespace,
+            scope=scope,
             user=user,
             text=incoming.text,
             files=incoming.files,
@@ -99,16 +118,13 @@ class ChatSessionMixin(StreamingAPI):
         return Session.objects.using(self.using).filter(pk=session).exists()
 
     def _messages(self, session: UUID) -> QuerySet[SessionMessage]:
-        """Return the session's messages, except those that clients of assistant-ui keep."""
+        """Return the session's messages, except those that clients wrote."""
         rows = SessionMessage.objects.using(self.using).filter(session_id=session)
-        return rows.exclude(agent__dialect=ASSISTANT_UI)
+        return rows.exclude(agent__dialect__in=dialects.client_written())
 
     def own_session(self, key: str) -> Session:
         """Return a session of the user, because users chat in their own sessions only."""
-        sessions = Session.objects.using(self.using).owned_by(self.request.user.pk)
-        if self.namespace is not None:
-            sessions = sessions.filter(namespace=self.namespace)
-        session = self.find_session(sessions, key)
+        session = self.find_session(self.own_sessions(), key)
         if not self.has_permissions(session, SessionPermission.READ):
             raise Http404
         return session
@@ -128,13 +144,75 @@ class ChatSessionMixin(StreamingAPI):
             raise Http404
         return row
 
+    def file_url(self, message: UUID, path: Path) -> str | None:
+        """Return the URL of a binary at a path of a message; by default in the API of sessions."""
+        try:
+            url = reverse("agent_sessions_api:message-media", args=[message])
+        except NoReverseMatch:
+            return None
+        everybody = f"&{SCOPE}={SCOPE_ALL}" if self.reaches_everybody else ""
+        return f"{url}?path={quote(json.dumps(list(path)))}{everybody}"
 
-def parse_uuid(value: str) -> UUID | None:
-    """Parse a primary key; return ``None`` if the text is not a UUID."""
-    try:
-        return UUID(value)
-    except ValueError:
-        return None
+    def read_messages(
+        self, key: str, loop: asyncio.AbstractEventLoop
+    ) -> tuple[list[UIMessage], str]:
+        """Return a page of messages, and a ``Link`` header to the previous page or an empty string.
+
+        Raises ``Http404`` if the session is out of reach.
+        """
+        query = self.request.query_params
+        session = self.find_session(self.accessible_sessions(), key)
+        if not self.has_permissions(session, SessionPermission.READ):
+            raise Http404
+        before = id_parameter(self.request, BEFORE, "a message")
+        limit = page_size(self.request, message_pages.MESSAGES_PER_PAGE, _MAX_LIMIT)
+        own = before is None and self.owns(session)
+        # Before reading the messages: an answer that ends meanwhile can still be resumed.
+        run = runs.active(session.pk)
+        partial = self._partial(session, run, loop) if own else None
+        page = page_of(session, before=before, limit=limit, link=self.file_url)
+        messages = page.messages
+        self.record_access(session, view="ai-sdk", messages=len(messages))
+        if partial is not None:
+            messages = _without_answer(partial[0], messages, run)
+        if page.before is None:
+            return messages, ""
+        earlier = {**query.dict(), "before": str(page.before), "limit": str(limit)}
+        path = f"{escape_uri_path(self.request.path)}?{urlencode(earlier)}"
+        return messages, f'<{self.request.build_absolute_uri(path)}>; rel="prev"'
+
+    def _partial(
+        self, session: Session, run: Run | None, loop: asyncio.AbstractEventLoop
+    ) -> tuple[UUID | None] | None:
+        """Return the last message before an answer that is not stored completely yet."""
+        if run is not None:
+            replayable = run.answer.can_replay(session.redaction_epoch, loop)
+            return (run.answer.before,) if replayable else None
+        try:
+            running = Claims(self.cache).running(session.pk)
+        except Exception as error:
+            logger.warning(
+                "session %s: the cache cannot be read: %s", session.pk, type(error).__name__
+            )
+            return None
+        return None if running is None else (running[1],)
+
+
+def _without_answer(
+    before: UUID | None, messages: list[UIMessage], run: Run | None
+) -> list[UIMessage]:
+    """Leave out what a client receives by resuming the current answer.
+
+    The user's message stays; it is taken from the request if the agent has not stored it yet.
+    """
+    earlier = [
+        message for message in messages if before is not None and UUID(message["id"]) <= before
+    ]
+    questions = [message for message in messages[len(earlier) :] if message["role"] == "user"]
+    if not questions and run is not None:
+        message_id = run.chat.message_id or run.answer.id
+        questions = [{"id": message_id, "role": "user", "parts": run.chat.ui_parts}]
+    return [*earlier, *questions[:1]]
 
 
 def _digest(incoming: ChatRequest) -> str:
@@ -144,3 +222,8 @@ def _digest(incoming: ChatRequest) -> str:
         digest.update(f"\0{file.media_type}\0{file.name}\0{len(file.data)}\0".encode())
         digest.update(file.data)
     return digest.hexdigest()
+
+
+logger = logging.getLogger(__name__)
+
+_MAX_LIMIT = 200

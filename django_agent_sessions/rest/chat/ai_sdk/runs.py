@@ -16,8 +16,7 @@ from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 
 from django_agent_sessions.rest.streaming import close_idle_connections
 
-from .answers import Answer
-from .buffers import ReplayBuffer
+from .answers import Answer, ReplayBuffer
 from .chat import Chat
 from .claims import CLAIM_SECONDS, Claims
 from .stream_writer import Writer

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from django_agent_sessions.content import dialects
 from django_agent_sessions.content.dialects import OPENAI, STRANDS, PartKind
-from django_agent_sessions.content.dialects.paths import blocks
 
 from .stream_writer import Writer
 from .ui_parts import UIPart, content_part, source_parts, tool_call_part, tool_result_fields
@@ -161,7 +161,7 @@ class Translator:
     ) -> None:
         """Write the parts of a whole message that were not streamed."""
         citations: list[UIPart] = []
-        for number, block in enumerate(blocks(dialect, payload)):
+        for number, block in enumerate(dialects.get(dialect).blocks(payload)):
             for part in block.parts:
                 if part.kind is PartKind.TOOL_RESULT:
                     call_id = part.call_id or f"call-{number}"

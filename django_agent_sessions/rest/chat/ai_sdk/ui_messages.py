@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from django_agent_sessions.content.blob_refs import Path
-from django_agent_sessions.content.dialects import ASSISTANT_UI, Part, PartKind
-from django_agent_sessions.content.dialects.paths import TranscriptBlock, blocks
+from django_agent_sessions.content import dialects
+from django_agent_sessions.content.dialects import Dialect, Part, PartKind, TranscriptBlock
+from django_agent_sessions.content.paths import Path
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.queries import message_pages
@@ -71,20 +71,20 @@ def page_of(
         The page.
     """
     agents = SessionAgent.objects.using(MessageQuery(session).using).filter(session=session)
-    dialects = dict(agents.values_list("id", "dialect"))
-    client_agents = {key for key, dialect in dialects.items() if dialect == ASSISTANT_UI}
+    formats = {key: dialects.get(name) for key, name in agents.values_list("id", "dialect")}
+    client_agents = {key for key, dialect in formats.items() if dialect.is_client_written}
     scope = MessageQuery(
         session, agent, main=True, without=frozenset(() if agent is not None else client_agents)
     )
     rows, earlier = _read(scope, before, limit)
     last = None if before is None else _row(scope, before)
-    messages = _ui_messages(rows, last, dialects, link)
+    messages = _ui_messages(rows, last, formats, link)
     # The first turn may have started earlier. It is left to the previous page, unless it is the
     # only one: then more rows are read.
     while earlier and rows and len(messages) < 2 and len(rows) < _MAX_ROWS:
         more, earlier = _read(scope, rows[0].id, len(rows))
         rows = [*more, *rows]
-        messages = _ui_messages(rows, last, dialects, link)
+        messages = _ui_messages(rows, last, formats, link)
     if earlier and len(messages) > 1 and messages[0]["role"] not in _ROLES:
         messages = messages[1:]
     return Page(messages, UUID(messages[0]["id"]) if earlier and messages else None)
@@ -93,11 +93,11 @@ def page_of(
 def _ui_messages(
     rows: Sequence[MessagePreview],
     after: MessagePreview | None,
-    dialects: Mapping[UUID, str],
+    formats: Mapping[UUID, Dialect],
     link: FileLink | None,
 ) -> list[UIMessage]:
     """Convert rows to messages; of the row after them only results of calls in them are used."""
-    reading = _Converter(dialects, link)
+    reading = _Converter(formats, link)
     for row in rows:
         reading.add(row)
     if after is not None:
@@ -191,9 +191,9 @@ class _Message:
 class _Converter:
     """A converter of rows, which are added one after the other."""
 
-    def __init__(self, dialects: Mapping[UUID, str], link: FileLink | None) -> None:
+    def __init__(self, formats: Mapping[UUID, Dialect], link: FileLink | None) -> None:
         self.messages: list[_Message] = []
-        self._dialects = dialects
+        self._formats = formats
         self._link = link
 
     def add(self, row: MessagePreview) -> None:
@@ -234,8 +234,8 @@ class _Converter:
                         break
 
     def _block_parts(self, row: MessagePreview) -> list[tuple[TranscriptBlock, Part]]:
-        dialect = self._dialects.get(row.agent_id, "")
-        return [(block, part) for block in blocks(dialect, row.payload) for part in block.parts]
+        dialect = self._formats.get(row.agent_id) or dialects.get("")
+        return [(block, part) for block in dialect.blocks(row.payload) for part in block.parts]
 
     def _role(
         self, row: MessagePreview, block_parts: Iterable[tuple[TranscriptBlock, Part]]

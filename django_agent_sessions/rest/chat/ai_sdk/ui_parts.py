@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from django_agent_sessions.content.blob_refs import Path
-from django_agent_sessions.content.dialects import Part, PartKind
+from django_agent_sessions.content.dialects import Part, PartKind, TranscriptBlock
 from django_agent_sessions.content.dialects.parts import cited_url
-from django_agent_sessions.content.dialects.paths import TranscriptBlock
+from django_agent_sessions.content.paths import Path
 
 UIPart = dict[str, Any]
 """A part of a ``UIMessage``."""

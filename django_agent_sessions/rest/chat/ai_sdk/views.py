@@ -10,18 +10,18 @@ from typing import Any, ClassVar, TypeVar
 
 from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpResponse
+from django.urls import URLPattern, path
 from rest_framework.exceptions import APIException
 from rest_framework.response import Response
 
-from django_agent_sessions.rest import throttles
+from django_agent_sessions.rest.base import ThrottleScope
 from django_agent_sessions.rest.events import EventStreamRenderer
 from django_agent_sessions.rest.problems import Conflict
 from django_agent_sessions.rest.streaming import event_stream_response
 
 from .answers import Answer
-from .chat import Chat
-from .chat_messages import ChatTranscriptMixin
-from .chat_requests import FORMATS, REGENERATE, ChatRequest, MessageLimits, parse_chat_request
+from .chat import FORMATS, REGENERATE, Chat, ChatRequest, MessageLimits, parse_chat_request
+from .chat_sessions import ChatSessionAPI
 from .claims import Claims, Refusal
 from .run_registry import runs
 from .runs import Run, RunLimits
@@ -50,7 +50,7 @@ class Unavailable(APIException):
     wait = 5
 
 
-class ChatView(ChatTranscriptMixin):
+class ChatView(ChatSessionAPI):
     """A chat with an agent of the project, for ``useChat`` of the AI SDK.
 
     A subclass overrides :meth:`respond`; :func:`~.urls.chat_urls` returns its URLs. The attributes
@@ -62,7 +62,7 @@ class ChatView(ChatTranscriptMixin):
 
     # Not in the OpenAPI document: the protocol is defined by the AI SDK.
     schema: Any = None
-    throttle_scope: str | None = throttles.CHAT_SCOPE
+    throttle_scope: str | None = ThrottleScope.CHAT
 
     error_text: ClassVar[str] = "The assistant could not answer. Try again in a moment."
     """The text that the user sees if the agent fails; the error's own text is never shown."""
@@ -268,3 +268,42 @@ def _abandon(run: Run, claims: Claims) -> None:
 
 def _close_connections() -> None:
     """Do nothing: ``in_thread`` closes the thread's connections after it."""
+
+
+_READ = ["get", "options"]
+_WRITE = ["post", "options"]
+
+
+def chat_urls(view: type[ChatView], prefix: str, *, name: str = "chat") -> list[URLPattern]:
+    """Return the URLs of a chat that ``useChat`` expects.
+
+    Args:
+        view: The view of the chat.
+        prefix: The path without a slash at its end, which is ``api`` in the client.
+        name: The name of the first URL, and the prefix of the others: ``name``, ``name-stream``,
+            ``name-stop``, ``name-messages``.
+
+    Returns:
+        ``POST prefix`` answers a message; ``GET prefix/{id}/stream`` resumes an answer;
+        ``POST prefix/{id}/stop`` stops one; ``GET prefix/{id}/messages`` is the transcript.
+    """
+    base = prefix.rstrip("/")
+    shared = {"throttle_scope": ThrottleScope.ALL}
+    return [
+        path(base, view.as_view(route=CHAT, http_method_names=_WRITE), name=name),
+        path(
+            f"{base}/<path:chat>/stream",
+            view.as_view(route=STREAM, http_method_names=_READ, **shared),
+            name=f"{name}-stream",
+        ),
+        path(
+            f"{base}/<path:chat>/stop",
+            view.as_view(route=STOP, http_method_names=_WRITE, **shared),
+            name=f"{name}-stop",
+        ),
+        path(
+            f"{base}/<path:chat>/messages",
+            view.as_view(route=MESSAGES, http_method_names=_READ, **shared),
+            name=f"{name}-messages",
+        ),
+    ]

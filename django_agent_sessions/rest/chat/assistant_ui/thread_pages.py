@@ -10,14 +10,16 @@ from django.db.models import Case, TextField, Value, When
 from django.db.models.functions import Substr
 
 from django_agent_sessions import blobs
-from django_agent_sessions.content import masking
+from django_agent_sessions.content import dialects, masking
 from django_agent_sessions.content.blob_refs import BlobRef, references, resolve
 from django_agent_sessions.content.dialects import displayable
-from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, ExactJSONField
 from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.querysets import VISIBLE_TEXT, MessageQuerySet
 from django_agent_sessions.queries.message_pages import TEXT_BEGINNING_LENGTH, visible_payload
+from django_agent_sessions.rest.chat.ai_sdk.ui_messages import UIMessage, page_of
+from django_agent_sessions.rest.converters import parse_uuid
 from django_agent_sessions.rest.serializers.fields import displayable_json, format_datetime
 
 from .thread_lookup import HEAD_LENGTH, agent_messages, filter_format, find_by_ids, parse_head
@@ -28,6 +30,11 @@ PAGE_BYTES = 32 * 1024 * 1024
 The client treats a short page as the last one, so that messages which do not fit are shortened
 instead of left out.
 """
+
+SERVER_FORMAT = "ai-sdk/v6"
+"""The format of the server's messages; requests for any other format get none."""
+
+_ROWS = 200
 
 
 def client_messages(agent: UUID | None, using: str) -> MessageQuerySet:
@@ -173,3 +180,50 @@ def _holds_bytes(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(map(_holds_bytes, value))
     return isinstance(value, bytes | BlobRef)
+
+
+def find_server_message(session: Session, name: str, using: str) -> UUID | None:
+    """Return the key of a message that the client did not write, or ``None``."""
+    key = parse_uuid(name)
+    if key is None:
+        return None
+    rows = SessionMessage.objects.using(using).filter(session=session, pk=key)
+    return key if rows.exclude(agent__dialect__in=dialects.client_written()).exists() else None
+
+
+def server_page(
+    session: Session, *, limit: int, before: UUID | None = None, last: UUID | None = None
+) -> list[dict[str, Any]]:
+    """Return up to ``limit`` of the messages before the client's first one, newest first.
+
+    ``before`` is the key of the message after the page, ``last`` of the last message to include.
+    """
+    messages: list[UIMessage] = []
+    # One more than requested, which is the parent of the oldest: the client treats a short page as
+    # the last one, and a message without a parent as the first.
+    while len(messages) <= limit:
+        page = page_of(session, before=before, limit=_ROWS)
+        earlier = page.messages
+        if last is not None:
+            earlier = [message for message in earlier if UUID(message["id"]) <= last]
+        messages, before = [*earlier, *messages], page.before
+        if before is None:
+            break
+    parents = [None, *(message["id"] for message in messages)]
+    page_messages = [
+        _client_message(message, parent) for message, parent in zip(messages, parents, strict=False)
+    ]
+    return page_messages[::-1][:limit]
+
+
+def _client_message(message: UIMessage, parent: str | None) -> dict[str, Any]:
+    created_at = message["metadata"]["createdAt"]
+    return {
+        "id": message["id"],
+        "parent_id": parent,
+        "height": 0,
+        "created_at": created_at,
+        "updated_at": created_at,
+        "format": SERVER_FORMAT,
+        "content": {key: value for key, value in message.items() if key != "id"},
+    }

@@ -16,7 +16,6 @@ from django_agent_sessions.values.ids import validate_id
 from django_agent_sessions.values.records import AgentRecord, Usage
 
 from . import CLIENT_AGENT_ID
-from .history import find_server_message
 from .thread_lookup import (
     StoredThreadMessage,
     agent_messages,
@@ -24,6 +23,7 @@ from .thread_lookup import (
     find_by_digest,
     find_by_ids,
 )
+from .thread_pages import find_server_message
 
 R = TypeVar("R")
 

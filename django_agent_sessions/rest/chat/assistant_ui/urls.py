@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from django.urls import path
 
+from django_agent_sessions.rest import converters  # noqa: F401 - registers the converter
+
 from .views import MessagesView, MessageView, ThreadsView, ThreadView, TitleView
 
 app_name = "agent_sessions_assistant_ui"
 urlpatterns = [
     path("v1/threads", ThreadsView.as_view(), name="threads"),
-    path("v1/threads/<str:thread>", ThreadView.as_view(), name="thread"),
-    path("v1/threads/<str:thread>/messages", MessagesView.as_view(), name="messages"),
-    path("v1/threads/<str:thread>/messages/<path:message>", MessageView.as_view(), name="message"),
+    path("v1/threads/<agent_sessions_uuid:thread>", ThreadView.as_view(), name="thread"),
+    path(
+        "v1/threads/<agent_sessions_uuid:thread>/messages", MessagesView.as_view(), name="messages"
+    ),
+    path(
+        "v1/threads/<agent_sessions_uuid:thread>/messages/<path:message>",
+        MessageView.as_view(),
+        name="message",
+    ),
     path("v1/runs/stream", TitleView.as_view(), name="title"),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -18,27 +19,36 @@ from django_agent_sessions.content.dialects import ASSISTANT_UI
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.models.querysets import MessageQuerySet
-from django_agent_sessions.rest.access import parse_uuid_or_404
-from django_agent_sessions.rest.base import SessionAPI
+from django_agent_sessions.rest.base import SafeJSONRenderer, SessionAPI
+from django_agent_sessions.rest.converters import parse_uuid
+from django_agent_sessions.rest.pagination import page_size
 from django_agent_sessions.rest.problems import Conflict
-from django_agent_sessions.rest.renderers import SafeJSONRenderer
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.contents import mask_on_write
-from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.ids import SessionKey, new_id
 from django_agent_sessions.values.records import SessionRecord
 
-from . import CLIENT_AGENT_ID, history
-from .serializers import (
+from . import CLIENT_AGENT_ID
+from .thread_pages import (
+    SERVER_FORMAT,
+    client_messages,
+    find_server_message,
+    message_page,
+    oldest_message,
+    server_page,
+)
+from .thread_writer import ThreadWriter
+from .threads import (
     FORMAT_PATTERN,
     ContentRequest,
     MessageRequest,
     ThreadRequest,
     TitleRequest,
+    first_messages,
+    first_words,
     represent_thread,
+    set_title,
 )
-from .thread_pages import client_messages, message_page, oldest_message
-from .thread_writer import ThreadWriter
-from .titles import first_messages, first_words, set_title
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
@@ -56,27 +66,17 @@ class AssistantUIView(SessionAPI):
     schema: Any = None
     content_negotiation_class: Any = AcceptNegotiation
 
-    @property
+    @cached_property
     def reaches_everybody(self) -> bool:
         """Always false: the client lists the user's own threads only."""
         return False
 
     def store_of(self, session: Session | None = None) -> SessionStore:
         """Return the user's store for a session, or for a new one."""
-        namespace = self.namespace or "" if session is None else session.namespace
-        return SessionStore(owner=self.request.user, namespace=namespace, using=self.using)
-
-    def limit(self, default: int, most: int) -> int:
-        """Return the requested page size.
-
-        More than ``most`` is an error, because the client treats a short page as the last one.
-        """
-        value = self.request.query_params.get("limit")
-        if value is None:
-            return default
-        if not re.fullmatch(r"[0-9]{1,6}", value) or not 1 <= int(value) <= most:
-            raise ValidationError({"limit": [f"Must be an integer from 1 to {most}."]})
-        return int(value)
+        key = SessionKey(self.namespace or "", "", "") if session is None else session.key
+        return SessionStore(
+            owner=self.request.user, namespace=key.namespace, scope=key.scope, using=self.using
+        )
 
 
 class ThreadsView(AssistantUIView):
@@ -93,16 +93,14 @@ class ThreadsView(AssistantUIView):
         rows = self.accessible_sessions().defer("origin")
         rows = rows.filter(archived_at__isnull=not _BOOLEANS[value]).recent_first()
         if after := request.query_params.get("after"):
-            last = self.session(after)
+            last = self.session(parse_uuid(after))
             rows = rows.less_recent_than(last.last_activity_at, last.pk)
-        count = self.limit(self.page_size, self.max_page_size)
+        count = page_size(self.request, self.page_size, self.max_page_size)
         return Response({"threads": [represent_thread(row) for row in rows[:count]]})
 
     def post(self, request: Any) -> Response:
         """Create a thread, or return the user's thread with this ``external_id``."""
-        serializer = ThreadRequest(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        fields = dict(serializer.validated_data)
+        fields = self.read_body(ThreadRequest)
         store = self.store_of()
         changes = _changes(fields)
         external = fields.get("external_id")
@@ -131,24 +129,20 @@ class ThreadsView(AssistantUIView):
 class ThreadView(AssistantUIView):
     """One thread."""
 
-    def get(self, request: Any, thread: str) -> Response:
-        row = (
-            self.accessible_sessions().filter(pk=parse_uuid_or_404(thread)).defer("origin").first()
-        )
+    def get(self, request: Any, thread: UUID) -> Response:
+        row = self.accessible_sessions().filter(pk=thread).defer("origin").first()
         if row is None or not self.has_permissions(row, SessionPermission.READ):
             raise Http404
         return Response({"thread": represent_thread(row)})
 
-    def put(self, request: Any, thread: str) -> Response:
+    def put(self, request: Any, thread: UUID) -> Response:
         """Change the title or the metadata of a thread, or archive or unarchive it."""
         row = self.session(thread, SessionPermission.CHANGE)
-        serializer = ThreadRequest(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        changes: Any = _changes(serializer.validated_data)
+        changes: Any = _changes(self.read_body(ThreadRequest))
         self.store_of(row).sessions.update(row.pk, **changes)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
-    def delete(self, request: Any, thread: str) -> Response:
+    def delete(self, request: Any, thread: UUID) -> Response:
         """Delete a thread with all its messages."""
         row = self.session(thread, SessionPermission.DELETE)
         if not self.store_of(row).delete(row.session_id):
@@ -162,23 +156,23 @@ class MessagesView(AssistantUIView):
     page_size: ClassVar[int] = 200
     max_page_size: ClassVar[int] = 200
 
-    def get(self, request: Any, thread: str) -> Response:
+    def get(self, request: Any, thread: UUID) -> Response:
         """Return the client's messages, then the messages that they continue; newest first."""
         row = self.session(thread, SessionPermission.READ)
         name = request.query_params.get("format") or None
         if name is not None and not re.match(FORMAT_PATTERN, name):
             raise ValidationError({"format": ["Must be the name of a format."]})
         after = request.query_params.get("after") or None
-        limit = self.limit(self.page_size, self.max_page_size)
+        limit = page_size(self.request, self.page_size, self.max_page_size)
         agents = SessionAgent.objects.using(self.using).filter(
             session=row, agent_id=CLIENT_AGENT_ID
         )
         agent = agents.filter(dialect=ASSISTANT_UI).only("pk").first()
         rows = client_messages(None if agent is None else agent.pk, self.using)
         messages = message_page(rows, limit=limit, after=after, name=name)
-        with_history = name in (None, history.FORMAT)
+        with_history = name in (None, SERVER_FORMAT)
         if messages is None:
-            key = history.find_server_message(row, str(after), self.using)
+            key = find_server_message(row, str(after), self.using)
             if key is None:
                 raise Http404
             messages = self.server_messages(row, limit=limit, before=key) if with_history else []
@@ -190,7 +184,7 @@ class MessagesView(AssistantUIView):
         self, session: Session, *, limit: int, before: UUID | None = None, last: UUID | None = None
     ) -> list[dict[str, Any]]:
         """Return messages of server-side agents before the client's first one, newest first."""
-        return history.server_page(session, limit=limit, before=before, last=last)
+        return server_page(session, limit=limit, before=before, last=last)
 
     def _history(self, session: Session, rows: MessageQuerySet, limit: int) -> list[dict[str, Any]]:
         """Return the messages that the oldest of the client's messages continues."""
@@ -198,17 +192,15 @@ class MessagesView(AssistantUIView):
         if first is None:
             return self.server_messages(session, limit=limit)
         key, parent = first
-        last = None if parent is None else history.find_server_message(session, parent, self.using)
+        last = None if parent is None else find_server_message(session, parent, self.using)
         if last is None:
             return []
         return self.server_messages(session, limit=limit, before=key, last=last)
 
-    def post(self, request: Any, thread: str) -> Response:
+    def post(self, request: Any, thread: UUID) -> Response:
         """Store a message; one that is sent again is stored once."""
         row = self.session(thread, SessionPermission.CHANGE)
-        serializer = MessageRequest(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        fields = serializer.validated_data
+        fields = self.read_body(MessageRequest)
         keeper = ThreadWriter(self.store_of(row), row)
         message_id = keeper.keep(fields.get("parent_id"), fields["format"], fields["content"])
         return Response({"message_id": message_id})
@@ -217,12 +209,11 @@ class MessagesView(AssistantUIView):
 class MessageView(AssistantUIView):
     """One message of the client."""
 
-    def put(self, request: Any, thread: str, message: str) -> Response:
+    def put(self, request: Any, thread: UUID, message: str) -> Response:
         """Replace the content of a message; a redacted message is not changed."""
         row = self.session(thread, SessionPermission.CHANGE)
-        serializer = ContentRequest(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        ThreadWriter(self.store_of(row), row).change(message, serializer.validated_data["content"])
+        content = self.read_body(ContentRequest)["content"]
+        ThreadWriter(self.store_of(row), row).change(message, content)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
@@ -251,11 +242,10 @@ class TitleView(AssistantUIView):
 
     def post(self, request: Any) -> Response:
         """Set the title of a thread that has none, and return the title."""
-        serializer = TitleRequest(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        key = serializer.validated_data["thread_id"]
+        fields = self.read_body(TitleRequest)
+        key = parse_uuid(fields["thread_id"])
         row = self.session(key, SessionPermission.READ, SessionPermission.CHANGE)
-        title = row.title or self._make_title(row, serializer.validated_data["messages"])
+        title = row.title or self._make_title(row, fields["messages"])
         return Response(title, content_type="text/plain; charset=utf-8")
 
     def title(self, messages: Any) -> str:

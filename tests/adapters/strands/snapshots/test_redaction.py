@@ -104,6 +104,20 @@ def test_another_agent_of_the_process_that_was_restored_since_does_not_hide_that
     assert columns_containing(SECRET) == []
 
 
+@pytest.mark.parametrize("tracked", [True, False])
+def test_a_read_after_the_redaction_does_not_hide_what_another_agent_of_the_process_has(tracked):
+    storage = DjangoStorage()
+    first, a = message(f"My code is {SECRET}", tracked=tracked), message("a", "assistant", tracked)
+    run(storage.write(LATEST, saved(first, a)))
+
+    redact_it()
+    run(storage.read(LATEST))
+    repeats = message(f"You said {SECRET}", "assistant", tracked)
+    run(storage.write(LATEST, saved(first, a, repeats, state={"note": SECRET})))
+
+    assert columns_containing(SECRET) == []
+
+
 def test_whoever_was_not_restored_by_this_storage_is_told_to_be():
     run(DjangoStorage().write(LATEST, saved(message(SECRET))))
     redact_it()

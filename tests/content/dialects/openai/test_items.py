@@ -1,4 +1,4 @@
-"""Every item of the Responses API is read. The examples are checked against the SDK's own types."""
+"""Every item and chat message is read. The examples are checked against the SDK's own types."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ from collections.abc import Iterator
 from typing import Any, get_args
 
 import pytest
+from openai.types.chat import ChatCompletionMessageParam
 from openai.types.responses import ResponseInputItemParam, ResponseOutputItem
 from pydantic import TypeAdapter
 from typing_extensions import get_type_hints
 
-from django_agent_sessions.content.dialects import OPENAI, Part, Summary, parts, summary
+from django_agent_sessions.content.dialects import OPENAI, Part, Summary, get
 
-from .examples import TOOL, UNKNOWN, with_ids
-from .functions import FUNCTIONS
-from .mcp import MCP
-from .messages import MESSAGES
-from .tools import TOOLS
+from .examples import UNKNOWN, examples, for_each
 
-ITEMS = {**MESSAGES, **FUNCTIONS, **TOOLS, **MCP}
+TOOL = {"type": "function", "name": "weather", "parameters": {}, "strict": True}
 
 BOOKKEEPING: dict[str, tuple[dict[str, Any], str]] = {
     "mcp_list_tools": (
@@ -45,18 +42,32 @@ BOOKKEEPING: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("item", "role", "words", "expected"), **with_ids(ITEMS))
+@for_each("items")
 def test_every_item_of_the_responses_api_is_read(item, role, words, expected):
     TypeAdapter(ResponseInputItemParam).validate_python(item)
-    assert parts(OPENAI, item) == expected
-    assert summary(OPENAI, item) == Summary(role, words, None, None, None)
+    assert get(OPENAI).parts(item) == expected
+    assert get(OPENAI).summary(item) == Summary(role, words, None, None, None)
 
 
-@pytest.mark.parametrize(("item", "role"), **with_ids(BOOKKEEPING))
+@for_each("chat")
+def test_every_chat_message_is_read(item, role, words, expected):
+    TypeAdapter(ChatCompletionMessageParam).validate_python(item)
+    assert get(OPENAI).parts(item) == expected
+    assert get(OPENAI).summary(item) == Summary(role, words, None, None, None)
+
+
+@for_each("beyond")
+def test_what_apis_answer_and_sessions_hold_is_read_too(item, role, words, expected):
+    # The SDK's types do not name it.
+    assert get(OPENAI).parts(item) == expected
+    assert get(OPENAI).summary(item) == Summary(role, words, None, None, None)
+
+
+@pytest.mark.parametrize(("item", "role"), BOOKKEEPING.values(), ids=list(BOOKKEEPING))
 def test_bookkeeping_is_shown_as_it_is(item, role):
     TypeAdapter(ResponseInputItemParam).validate_python(item)
-    assert parts(OPENAI, item) == (Part(UNKNOWN, data=item),)
-    assert summary(OPENAI, item) == Summary(role, "", None, None, None)
+    assert get(OPENAI).parts(item) == (Part(UNKNOWN, data=item),)
+    assert get(OPENAI).summary(item) == Summary(role, "", None, None, None)
 
 
 def types_of(union: object) -> Iterator[str]:
@@ -76,6 +87,6 @@ def types_of(union: object) -> Iterator[str]:
 def test_the_examples_cover_every_item_type_the_sdk_has():
     (outputs, *_) = get_args(ResponseOutputItem)
     wanted = {*types_of(ResponseInputItemParam), *types_of(outputs)}
-    examples = [example[0] for example in ITEMS.values()]
-    examples += [example[0] for example in BOOKKEEPING.values()]
-    assert {item["type"] for item in examples if "type" in item} == wanted
+    items = [example[0] for example in examples("items").values()]
+    items += [example[0] for example in BOOKKEEPING.values()]
+    assert {item["type"] for item in items if "type" in item} == wanted

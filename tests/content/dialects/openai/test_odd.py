@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from django_agent_sessions.content.dialects import OPENAI, Part, parts, summary
+from django_agent_sessions.content.dialects import OPENAI, Part, get
 
 from .examples import RESULT, UNKNOWN, said, text
 
@@ -54,13 +54,13 @@ ODD_ITEMS: list[Any] = [
 def test_an_odd_block_is_kept_as_unknown_beside_its_neighbours(block):
     before, after = {"type": "input_text", "text": "a"}, {"type": "text", "text": "b"}
     message = said("user", before, block, after)
-    assert parts(OPENAI, message) == (text("a"), Part(UNKNOWN, data=block), text("b"))
-    assert summary(OPENAI, message).text == "a\nb"
+    assert get(OPENAI).parts(message) == (text("a"), Part(UNKNOWN, data=block), text("b"))
+    assert get(OPENAI).summary(message).text == "a\nb"
 
 
 @pytest.mark.parametrize("item", ODD_ITEMS, ids=repr)
 def test_an_odd_item_is_one_unknown_part(item):
-    assert parts(OPENAI, item) == (Part(UNKNOWN, data=item),)
+    assert get(OPENAI).parts(item) == (Part(UNKNOWN, data=item),)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_an_odd_item_is_one_unknown_part(item):
     ids=repr,
 )
 def test_an_odd_field_of_a_message_is_kept(message, expected):
-    assert parts(OPENAI, {"role": "assistant", **message}) == expected
+    assert get(OPENAI).parts({"role": "assistant", **message}) == expected
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_an_odd_field_of_a_message_is_kept(message, expected):
 )
 def test_an_odd_output_is_kept_inside_of_the_result(item, unread):
     unread = {"stdout": "x"} if unread is None else unread
-    result = parts(OPENAI, item)[-1]
+    result = get(OPENAI).parts(item)[-1]
     assert result.kind is RESULT
     assert result.call_id == "c"
     assert Part(UNKNOWN, data=unread) in result.parts
@@ -112,9 +112,11 @@ def test_an_odd_output_is_kept_inside_of_the_result(item, unread):
 
 def test_odd_reasoning_is_kept():
     item = {"type": "reasoning", "summary": ["Hm.", {"text": 1}], "content": 5}
-    assert parts(OPENAI, item) == tuple(Part(UNKNOWN, data=odd) for odd in ("Hm.", {"text": 1}, 5))
+    assert get(OPENAI).parts(item) == tuple(
+        Part(UNKNOWN, data=odd) for odd in ("Hm.", {"text": 1}, 5)
+    )
 
 
 def test_a_screenshot_that_is_missing_leaves_an_empty_result():
     item = {"type": "computer_call_output", "call_id": "c", "output": None}
-    assert parts(OPENAI, item) == (Part(RESULT, name="computer", call_id="c"),)
+    assert get(OPENAI).parts(item) == (Part(RESULT, name="computer", call_id="c"),)

@@ -19,11 +19,8 @@ def home(tmp_path_factory):
 @pytest.fixture(scope="package")
 def chats(home, django_db_setup, other_process) -> Iterator[Server]:
     """One server for all tests."""
-    server = Server(home)
-    try:
+    with Server(home) as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture(scope="module")

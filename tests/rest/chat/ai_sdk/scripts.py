@@ -83,7 +83,7 @@ def words(text: str) -> Text:
 
 def play(dialect: str, messages: Sequence[Any]) -> list[Step]:
     """Decides what a model says next."""
-    read = [dialects.parts(dialect, message) for message in messages]
+    read = [dialects.get(dialect).parts(message) for message in messages]
     asked, place = "", 0
     for number, (message, parts) in enumerate(zip(messages, read, strict=True)):
         texts = [part.text for part in parts if part.kind is PartKind.TEXT]

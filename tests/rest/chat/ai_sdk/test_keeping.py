@@ -10,8 +10,7 @@ from uuid import uuid4
 import pytest
 
 from django_agent_sessions.rest.chat.ai_sdk import run_registry
-from django_agent_sessions.rest.chat.ai_sdk.answers import Answer
-from django_agent_sessions.rest.chat.ai_sdk.buffers import ReplayBuffer
+from django_agent_sessions.rest.chat.ai_sdk.answers import Answer, ReplayBuffer
 from django_agent_sessions.rest.chat.ai_sdk.run_registry import Runs
 from django_agent_sessions.rest.lifespan import end_answers_at_shutdown
 

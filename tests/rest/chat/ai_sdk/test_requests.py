@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
-from django_agent_sessions.rest.chat.ai_sdk.chat_requests import (
+from django_agent_sessions.rest.chat.ai_sdk.chat import (
     FORMATS,
     MessageLimits,
     parse_chat_request,

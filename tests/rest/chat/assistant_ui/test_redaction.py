@@ -14,8 +14,8 @@ from strands import Agent
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.adapters.strands import DjangoSessionManager
+from django_agent_sessions.content import dialects
 from django_agent_sessions.content.dialects import ASSISTANT_UI
-from django_agent_sessions.content.dialects.paths import blocks
 from django_agent_sessions.governance.redaction import Block, Detect, Find, WholeMessage, redact
 from django_agent_sessions.testing import columns_containing
 from tests.adapters.openai_agents.scripted import ScriptedModel as ScriptedOpenAI
@@ -115,7 +115,7 @@ def test_a_whole_message_is_redacted_and_has_its_shape(cloud, thread, conversati
 
 def test_each_part_can_be_redacted_alone(cloud, thread, conversation):
     row = rows(thread)[1]
-    paths = [block.path for block in blocks(ASSISTANT_UI, row.message) if block.parts]
+    paths = [block.path for block in dialects.get(ASSISTANT_UI).blocks(row.message) if block.parts]
     assert len(paths) == 10
 
     for path in paths:

@@ -14,7 +14,7 @@ from django_agent_sessions.governance.redaction import Find, WholeMessage, redac
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.rest.base import SessionAPI
-from django_agent_sessions.rest.chat.assistant_ui.titles import first_words
+from django_agent_sessions.rest.chat.assistant_ui.threads import first_words
 from django_agent_sessions.rest.chat.assistant_ui.views import AssistantUIView, TitleView
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing

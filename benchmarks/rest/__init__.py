@@ -1,1 +1,0 @@
-"""The session list of somebody with 100,000 sessions: ``python -m benchmarks.rest``."""

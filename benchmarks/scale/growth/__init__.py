@@ -1,1 +1,0 @@
-"""Ten million messages beside ten thousand: ``python -m benchmarks.scale.growth``."""

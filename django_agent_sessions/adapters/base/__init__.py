@@ -1,0 +1,21 @@
+"""What all adapters share; an adapter imports this package and no other adapter.
+
+:class:`AdapterSession` is a session as an object of an adapter uses it: it selects the database
+thread, opens the session, reloads after redactions and runs exclusively.
+:class:`ConversationSession` is the same for an SDK that reads and writes one list of messages.
+"""
+
+from __future__ import annotations
+
+from .adapter_session import AdapterSession, check_dialect
+from .conversation import MAIN_AGENT, ConversationMemory, ConversationSession
+from .exclusive import ExclusiveRuns
+
+__all__ = [
+    "MAIN_AGENT",
+    "AdapterSession",
+    "ConversationMemory",
+    "ConversationSession",
+    "ExclusiveRuns",
+    "check_dialect",
+]

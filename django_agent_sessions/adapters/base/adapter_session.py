@@ -1,0 +1,127 @@
+"""A session as an object of an adapter uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django_agent_sessions.db import bridge
+from django_agent_sessions.exceptions import ConfigurationError, StaleSessionError
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.ids import validate_id
+from django_agent_sessions.values.records import AgentRecord, SessionRecord, Usage
+
+from .exclusive import ExclusiveRuns
+
+R = TypeVar("R")
+
+_MAX_RELOADS = 10
+
+
+class AdapterSession:
+    """A session of an object; the first use reads it from the database, or creates it there.
+
+    :meth:`run` and :meth:`arun` call a function in a database thread. The other methods query the
+    database, and are called in such a function.
+
+    It must not be part of a reference cycle, which would keep conversations in memory until the
+    garbage collector runs.
+    """
+
+    def __init__(
+        self,
+        store: SessionStore,
+        session_id: str,
+        dialect: str,
+        *,
+        title: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        runs: ExclusiveRuns | None = None,
+    ) -> None:
+        self.session_id = validate_id(session_id)
+        self.store = store
+        self.using = store.using
+        self.dialect = dialect
+        self.runs = runs
+        self._title = title
+        self._metadata = metadata
+
+    # --- which thread ------------------------------------------------------------------------
+
+    def run(self, work: Callable[[], R], *, key: Hashable = None) -> R:
+        """Run a function; under the lease of a run if the session is exclusive."""
+        return bridge.run_sync(self._guarded(work, key), using=self.using)
+
+    async def arun(self, work: Callable[[], R], *, key: Hashable = None) -> R:
+        """Async twin of :meth:`run`, with a single thread switch."""
+        return await bridge.run_async(self._guarded(work, key), using=self.using)
+
+    def _guarded(self, work: Callable[[], R], key: Hashable) -> Callable[[], R]:
+        return work if self.runs is None else self.runs.guarded(work, key)
+
+    def open(self) -> SessionRecord:
+        """Read the session, or create it."""
+        return self.store.open(self.session_id, title=self._title, metadata=self._metadata)
+
+    # --- writes ------------------------------------------------------------------------------
+
+    def reload_if_stale(self, write: Callable[[], R], reload: Callable[[], object]) -> R:
+        """Write, and reload and retry after each redaction or rewind since the last read.
+
+        ``write`` sends the redaction epoch that was read, and ``reload`` updates it.
+        """
+        for _ in range(_MAX_RELOADS):
+            try:
+                return write()
+            except StaleSessionError:
+                reload()
+        return write()
+
+    def after_run(self, session: UUID, usage: Usage) -> None:
+        """Add the usage of a run that ended to the session's counters."""
+        self.store.touch(session, usage)
+
+    # --- exclusive runs ----------------------------------------------------------------------
+
+    def exclusive(self, *, key: Hashable = None) -> ExclusiveBlock:
+        """Return a block, ``with`` or ``async with``, in which no other run uses the session."""
+        if self.runs is None:
+            raise ConfigurationError(
+                f"session {self.session_id!r} is not exclusive: create it with exclusive=True, or "
+                "use it without a with block"
+            )
+        return ExclusiveBlock(self, self.runs, key)
+
+
+def check_dialect(agent: AgentRecord, dialect: str) -> None:
+    """Reject an agent whose messages have the format of another SDK."""
+    if agent.dialect != dialect:
+        raise ConfigurationError(
+            f"agent {agent.agent_id!r} contains messages in the format {agent.dialect!r}, not "
+            f"{dialect!r}: use another session_id, namespace or agent_id"
+        )
+
+
+class ExclusiveBlock:
+    """A block that waits for the session's lease and creates the session if it does not exist."""
+
+    def __init__(self, session: AdapterSession, runs: ExclusiveRuns, key: Hashable) -> None:
+        self._session = session
+        self._runs = runs
+        self._key = key
+
+    def __enter__(self) -> None:
+        session = bridge.run_sync(self._session.open, using=self._session.using)
+        self._runs.begin(session.id, self._session.using, self._key)
+
+    def __exit__(self, *error: object) -> None:
+        self._runs.end(self._key)
+
+    # Not a generator: an SDK may leave a loop in which no async generator can be started.
+    async def __aenter__(self) -> None:
+        session = await bridge.run_async(self._session.open, using=self._session.using)
+        await self._runs.abegin(session.id, self._session.using, self._key)
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._runs.aend(self._key)

@@ -1,0 +1,305 @@
+"""The conversation of an object whose SDK reads and writes one list of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.db import transaction
+
+from django_agent_sessions.content import exact_json, masking
+from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.store import DEFAULT_AGENT, SessionStore
+from django_agent_sessions.values.records import (
+    AgentRecord,
+    MessageRecord,
+    PositionedPayload,
+    SessionRecord,
+    Usage,
+)
+
+from .adapter_session import AdapterSession, check_dialect
+from .exclusive import ExclusiveRuns
+
+R = TypeVar("R")
+
+MAIN_AGENT = DEFAULT_AGENT
+"""The id of the agent of a session that has one conversation."""
+
+_MAX_PENDING = 3
+
+
+class ConversationMemory:
+    """What an object knows of its conversation: the agent's row, and the messages in memory.
+
+    The SDK has read or written these messages, and they may have been redacted since. It changes
+    only when the database has acknowledged a read or a write.
+    """
+
+    def __init__(self) -> None:
+        # The session id and owner with which the agent was found.
+        self.found: tuple[Any, AgentRecord] | None = None
+        self.forget()
+
+    def forget(self, epoch: int | None = None) -> None:
+        """Forget all messages, because the conversation is a new one."""
+        # The redaction epoch that a write sends. One that is too old is safe: the write reloads.
+        self.epoch = epoch
+        # By branch and position. `_pending` has the pages that are not yet entered there.
+        self._messages: dict[tuple[int, int], Any] = {}
+        self._pending: list[tuple[int, Collection[PositionedPayload]]] = []
+        self._secrets: set[str] = set()
+        self._replacements: list[tuple[Any, Any]] = []
+
+    def record_read(self, read: Collection[PositionedPayload], *, branch: int = 0) -> None:
+        """Record messages that were read, and redactions since they were known."""
+        for placed in read:
+            if placed.redacted:
+                self._record_redaction(placed, branch)
+        # Entered only when it is needed, which is rare.
+        self._pending.append((branch, read))
+        if len(self._pending) > _MAX_PENDING:
+            self._by_position()
+
+    def record_moved(
+        self,
+        aside: Collection[PositionedPayload],
+        found: Collection[PositionedPayload],
+        *,
+        branch: int = 0,
+    ) -> None:
+        """Record redactions of messages that were moved to another branch.
+
+        A rewind keeps the positions of the messages that it moves. If several branches have a
+        redacted message at a position, each of them may be the known one.
+        """
+        current = {placed.position: placed.payload for placed in found}
+        for placed in aside:
+            known = self._by_position().get((branch, placed.position))
+            if known is not None and known != current.get(placed.position):
+                self._record_redaction(placed, branch)
+
+    def record_written(self, written: Iterable[MessageRecord], *, branch: int = 0) -> None:
+        """Record messages that were written."""
+        self._by_position().update(
+            ((branch, record.message_id), record.message) for record in written
+        )
+
+    def record_popped(self, taken: PositionedPayload | None, *, branch: int = 0) -> None:
+        """Record a message that was removed, perhaps redacted, and that may be written back."""
+        if taken is not None:
+            self._record_redaction(taken, branch)
+            self._by_position().pop((branch, taken.position), None)
+
+    def clean(self, message: Any) -> Any:
+        """Return a message without the texts that are known to be redacted."""
+        for before, after in self._replacements:
+            if message == before:
+                return after
+        return masking.mask_texts(message, self._secrets, free=False) if self._secrets else message
+
+    def _by_position(self) -> dict[tuple[int, int], Any]:
+        for branch, found in self._pending:
+            self._messages.update({(branch, placed.position): placed.payload for placed in found})
+        self._pending.clear()
+        return self._messages
+
+    def _record_redaction(self, placed: PositionedPayload, branch: int) -> None:
+        known = self._by_position().get((branch, placed.position), placed.payload)
+        # The position may have another message now: only the row's flag proves a redaction.
+        if placed.redacted and known is not placed.payload and known != placed.payload:
+            self._replacements.append((known, placed.payload))
+            self._secrets |= masking.searchable_texts(masking.masked_texts(known, placed.payload))
+
+
+class ConversationSession(AdapterSession):
+    """A session with one conversation.
+
+    The first message creates the rows. An object may make one for each operation, as for an owner
+    who is known only then: ``memory`` and ``runs`` are what the object keeps between them.
+    """
+
+    memory_class: type[ConversationMemory] = ConversationMemory
+
+    def __init__(
+        self,
+        store: SessionStore,
+        session_id: str,
+        dialect: str,
+        *,
+        title: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        runs: ExclusiveRuns | None = None,
+        memory: ConversationMemory | None = None,
+    ) -> None:
+        super().__init__(store, session_id, dialect, title=title, metadata=metadata, runs=runs)
+        self.memory = self.memory_class() if memory is None else memory
+
+    # --- operations, called in a database thread ---------------------------------------------
+
+    def read(self, latest: int | None = None) -> list[Any]:
+        """Return the messages, or the latest ones, oldest first."""
+        return self.on_conversation(partial(self.read_from, latest)) or []
+
+    def read_from(self, latest: int | None, agent: AgentRecord) -> list[Any] | None:
+        """Read the branch of an agent record; None if it is empty."""
+        found = self.store.messages.positioned(agent, latest=latest)
+        self.memory.record_read(found, branch=agent.branch)
+        return [placed.payload for placed in found] or None
+
+    def append(self, batch: Sequence[Any], run_id: UUID | None = None) -> None:
+        """Append messages: all of them or none."""
+        self.write(partial(self.append_to, batch, run_id), batch)
+
+    def append_to(self, batch: Sequence[Any], run_id: UUID | None, agent: AgentRecord) -> None:
+        """Append messages to the branch of an agent record."""
+
+        def append() -> None:
+            clean = [self.memory.clean(message) for message in batch]
+            written = self.store.append_many(agent, clean, run_id=run_id, epoch=self.memory.epoch)
+            self.memory.record_written(written)
+
+        self.reload_if_stale(append, partial(self.reload, agent))
+
+    def pop(self) -> Any:
+        """Remove the latest message and return it; None if there is none."""
+
+        def pop(agent: AgentRecord) -> Any:
+            taken = self.store.messages.pop(agent)
+            self.memory.record_popped(taken)
+            return None if taken is None else taken.payload
+
+        return self.on_conversation(pop)
+
+    def clear(self) -> None:
+        """Delete all messages."""
+        self.on_conversation(lambda agent: self.clear_all(agent) or None)
+
+    def clear_all(self, agent: AgentRecord) -> int:
+        """Delete all messages of an agent, and return their number."""
+        # Redactions must be read before the deletion: a compaction writes messages back.
+        return self.reload_if_stale(
+            lambda: self.store.clear(agent, epoch=self.memory.epoch), partial(self.reload, agent)
+        )
+
+    def replace_history(self, kept: Sequence[Any], summary: Any = None) -> None:
+        """Replace all messages with a summary and the messages that were kept: all or nothing."""
+        messages = [*([] if summary is None else [summary]), *kept]
+
+        def replace(agent: AgentRecord) -> None:
+            with transaction.atomic(using=self.using):
+                self.clear_all(agent)
+                self.append_to(messages, None, agent)
+
+        self.write(replace, messages)
+
+    def redact(
+        self,
+        position: int,
+        make: Callable[[MessageRecord], Any],
+        *,
+        actor: Any = "",
+        reason: str = "",
+    ) -> None:
+        """Replace the message at an index: 0 is the first, -1 the latest.
+
+        ``make`` returns its redacted version. Raises ``SessionNotFoundError`` if there is none.
+        """
+        agent = self.find()
+        branch = None if agent is None else self.branch_of(agent)
+        record = None if branch is None else self._message_at(position, branch)
+        if branch is None or record is None:
+            raise SessionNotFoundError(f"session {self.session_id!r} has no item {position}")
+        # With its key, so that copies on other branches are redacted as well.
+        self.store.messages.redact(
+            branch, record.message_id, make(record), key=record.id, actor=actor, reason=reason
+        )
+
+    def branch_of(self, agent: AgentRecord) -> AgentRecord | None:
+        """Return the record of the branch that the object uses."""
+        return agent
+
+    def _message_at(self, position: int, agent: AgentRecord) -> MessageRecord | None:
+        # By its index and not by its message_id, which may have gaps after concurrent removals.
+        forwards = position >= 0
+        count = position + 1 if forwards else -position
+        store = self.store
+        records = (
+            store.messages.list(agent, limit=count)
+            if forwards
+            else store.messages.latest(agent, count)
+        )
+        # Fewer if the conversation is shorter or one is corrupt, so that the index is unknown.
+        return records[-1 if forwards else 0] if len(records) == count else None
+
+    def count(self, usage: Usage) -> None:
+        """Add the usage of a run that ended."""
+        self.on_conversation(lambda agent: self.after_run(agent.session, usage))
+
+    # --- the agent's row ---------------------------------------------------------------------
+
+    def write(self, append_to: Callable[[AgentRecord], None], batch: Iterable[Any]) -> None:
+        """Write to the conversation, which is created if it does not exist."""
+        known = self._recall()
+        if known is not None:
+            try:
+                append_to(known)
+            except SessionNotFoundError:
+                # It was deleted, or created in a transaction that was rolled back: open it again.
+                self.memory.found = None
+            else:
+                return
+        for message in batch:
+            exact_json.dumps(message)  # Raises before a session is created for an invalid one.
+        session = self.open()
+        agent = self.store.agents.open(session, MAIN_AGENT, dialect=self.dialect)
+        append_to(self._remember(agent, session))
+
+    def on_conversation(self, operate: Callable[[AgentRecord], R | None]) -> R | None:
+        """Run an operation on the conversation; None if there is no conversation or result."""
+        known = self._recall()
+        if known is not None and (outcome := operate(known)) is not None:
+            return outcome
+        # Empty, or deleted meanwhile and perhaps created again by another process.
+        found = self.find()
+        if found is None or (known is not None and found.id == known.id):
+            return None
+        return operate(found)
+
+    def find(self) -> AgentRecord | None:
+        """Find the agent; raise ``SessionNotFoundError`` if the session has another owner."""
+        found = self.store.sessions.find_with_agent(self.session_id, MAIN_AGENT)
+        if found is None:
+            self.memory.found = None
+            return None
+        session, agent = found
+        return self._remember(agent, session)
+
+    def reload(self, agent: AgentRecord) -> None:
+        """Read redactions since the last read, and the redaction epoch."""
+        epoch = self.store.get(self.session_id).redaction_epoch
+        aside = [
+            PositionedPayload(record.message_id, record.content, True)
+            for record in self.store.messages.redacted_elsewhere(agent)
+        ]
+        found = self.store.messages.positioned(agent)
+        self.memory.record_moved(aside, found, branch=agent.branch)
+        self.memory.record_read(found, branch=agent.branch)
+        self.memory.epoch = epoch
+
+    def _recall(self) -> AgentRecord | None:
+        found = self.memory.found
+        return found[1] if found is not None and found[0] == self._key() else None
+
+    def _remember(self, agent: AgentRecord, session: SessionRecord) -> AgentRecord:
+        check_dialect(agent, self.dialect)
+        if self.memory.found is None or self.memory.found[1].id != agent.id:
+            # A new conversation. For the same one keep the older epoch, which is the safe choice.
+            self.memory.forget(session.redaction_epoch)
+        self.memory.found = (self._key(), agent)
+        return agent
+
+    def _key(self) -> Any:
+        return self.session_id, self.store.reach

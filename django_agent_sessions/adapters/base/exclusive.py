@@ -1,0 +1,92 @@
+"""The leases of the runs of an object: one run of a session at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+from uuid import UUID
+
+from django_agent_sessions import leases
+from django_agent_sessions.exceptions import ConfigurationError, SessionBusyError
+
+R = TypeVar("R")
+
+
+class ExclusiveRuns:
+    """The leases of an object's runs, by a key of the run.
+
+    A run may begin again within itself, as nested ``with`` blocks do. ``outside`` is the error of a
+    write outside of any run; without it such a write is allowed.
+    """
+
+    def __init__(self, wait: float | None, *, outside: str = "") -> None:
+        self.rejected: set[Hashable] = set()
+        """The runs that lost their lease, and may have content that they could not write."""
+        self._wait = wait
+        self._outside = outside
+        self._leases: dict[Hashable, list[leases.Lease]] = {}
+
+    def lease(self, key: Hashable = None) -> leases.Lease | None:
+        """Return the lease of a run, if it has one."""
+        held = self._leases.get(key)
+        return held[-1] if held else None
+
+    def begin(self, session: UUID, using: str, key: Hashable = None) -> None:
+        """Wait for the session's lease; raise ``SessionBusyError`` after ``wait`` seconds."""
+        self.add(leases.acquire(session, wait=self._wait, using=using), key)
+
+    async def abegin(self, session: UUID, using: str, key: Hashable = None) -> None:
+        """Async twin of :meth:`begin`."""
+        self.add(await self.acquire(session, using), key)
+
+    async def acquire(self, session: UUID, using: str, *, keep: bool = True) -> leases.Lease:
+        """Wait for the session's lease and return it, for :meth:`add`."""
+        return await leases.aacquire(session, wait=self._wait, using=using, keep=keep)
+
+    def add(self, lease: leases.Lease, key: Hashable = None) -> None:
+        """Make an acquired lease the lease of a run."""
+        self._leases.setdefault(key, []).append(lease)
+
+    def end(self, key: Hashable = None) -> None:
+        """Release the lease of a run, if it has one."""
+        if (lease := self._remove(key)) is not None:
+            lease.release()
+
+    async def aend(self, key: Hashable = None) -> None:
+        """Async twin of :meth:`end`."""
+        if (lease := self._remove(key)) is not None:
+            await lease.arelease()
+
+    def _remove(self, key: Hashable) -> leases.Lease | None:
+        held = self._leases.get(key)
+        if not held:
+            return None
+        lease = held.pop()
+        if not held:
+            del self._leases[key]
+        return lease
+
+    def check(self, key: Hashable = None) -> None:
+        """Require that a run's lease is still valid; does not query the database.
+
+        Raises ``SessionBusyError`` if it was lost.
+        """
+        lease = self.lease(key)
+        if lease is None:
+            if self._outside:
+                raise ConfigurationError(self._outside)
+            return
+        try:
+            lease.check()
+        except SessionBusyError:
+            self.rejected.add(key)
+            raise
+
+    def guarded(self, work: Callable[[], R], key: Hashable = None) -> Callable[[], R]:
+        """Return a function that checks the lease of a run and then calls ``work``."""
+
+        def guarded() -> R:
+            self.check(key)
+            return work()
+
+        return guarded

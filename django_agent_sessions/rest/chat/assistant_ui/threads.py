@@ -1,0 +1,144 @@
+"""Threads: the client's requests, their representation, and their titles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models.functions import Substr
+from rest_framework import serializers
+
+from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.content.masking import MASK_PATTERN
+from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
+from django_agent_sessions.rest.serializers.fields import format_datetime
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store.locking import lock_session, tracked_atomic, write
+from django_agent_sessions.values.records import SessionRecord
+
+FORMAT_PATTERN = r"\A[A-Za-z0-9][A-Za-z0-9._/-]{0,63}\Z"
+"""The pattern of format names; the client's formats are ``ai-sdk/v6`` and ``aui/v0``."""
+
+_DEFAULT = "default"
+"""The name of the only project and the only workspace."""
+
+
+class ThreadRequest(serializers.Serializer[Any]):
+    """A thread to create or change. Unknown fields of newer clients are ignored."""
+
+    title = serializers.CharField(
+        required=False, allow_null=True, allow_blank=True, trim_whitespace=False
+    )
+    external_id = serializers.CharField(required=False, allow_null=True, trim_whitespace=False)
+    metadata = serializers.JSONField(required=False, allow_null=True)
+    is_archived = serializers.BooleanField(required=False)
+
+    def validate_metadata(self, value: Any) -> dict[str, Any]:
+        if value is None:
+            return {}
+        return _require_object(value)
+
+
+class ContentRequest(serializers.Serializer[Any]):
+    """The new content of a message."""
+
+    content = serializers.JSONField()
+
+    def validate_content(self, value: Any) -> dict[str, Any]:
+        return _require_object(value)
+
+
+class MessageRequest(ContentRequest):
+    """A message to store."""
+
+    parent_id = serializers.CharField(required=False, allow_null=True, trim_whitespace=False)
+    format = serializers.RegexField(FORMAT_PATTERN, trim_whitespace=False)
+
+
+class TitleRequest(serializers.Serializer[Any]):
+    """A request for a thread's title."""
+
+    thread_id = serializers.CharField()
+    assistant_id = serializers.ChoiceField(["system/thread_title"])
+    messages = serializers.JSONField()
+
+
+def represent_thread(session: Session | SessionRecord) -> dict[str, Any]:
+    """Represent a session as a thread."""
+    return {
+        "id": str(session.id),
+        "title": displayable(session.title) or None,
+        "last_message_at": format_datetime(session.last_activity_at),
+        "metadata": session.metadata,
+        "external_id": session.external_id,
+        "project_id": _DEFAULT,
+        "workspace_id": _DEFAULT,
+        "created_at": format_datetime(session.created_at),
+        "updated_at": format_datetime(session.updated_at),
+        "is_archived": session.archived_at is not None,
+    }
+
+
+def _require_object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise serializers.ValidationError("Must be a JSON object.")
+    return value
+
+
+_TITLE_LENGTH = 60
+_MAX_MESSAGES = 20
+_MAX_CHARACTERS = 2000
+
+
+def first_messages(session: Session, using: str) -> list[dict[str, Any]]:
+    """Return the first messages of a session as the client sends them, without redacted content."""
+    rows = SessionMessage.objects.using(using).filter(session=session, branch=MAIN_BRANCH)
+    messages = rows.filter(role__in=("user", "assistant")).exclude(text="").order_by("id")
+    texts = messages.values_list("role", Substr("text", 1, _MAX_CHARACTERS))[:_MAX_MESSAGES]
+    return [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in texts]
+
+
+def set_title(store: SessionStore, session: Session, title: str) -> str:
+    """Set the title and return the current one; keep it if it was set meanwhile.
+
+    Sets none if the session was redacted after ``session`` was read, because the title may contain
+    the redacted text.
+    """
+    key = session.pk
+
+    def run(unsure: bool) -> str:
+        with tracked_atomic(store.using):
+            row = lock_session(store.using, key)
+            if row is None:
+                raise SessionNotFoundError(f"session {key} does not exist")
+            if row.title or row.redaction_epoch != session.redaction_epoch:
+                return row.title
+            return store.sessions.update(key, title=title).title
+
+    return write(store.using, run, what=f"setting the title of session {key}", savepoint=False)
+
+
+def first_words(messages: object) -> str:
+    """Return the start of the user's first message: at most 60 characters, or an empty string."""
+    for message in messages if isinstance(messages, list) else ():
+        if isinstance(message, dict) and message.get("role") == "user":
+            words = " ".join(" ".join(_texts(message.get("content"))).split())
+            if MASK_PATTERN.sub("", words).strip():
+                return _truncate(displayable(words))
+    return ""
+
+
+def _texts(content: Any) -> list[str]:
+    if isinstance(content, str):
+        return [content]
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return [text for text in texts if isinstance(text, str)]
+
+
+def _truncate(words: str) -> str:
+    if len(words) <= _TITLE_LENGTH:
+        return words
+    head = words[: _TITLE_LENGTH - 1]
+    cut = head.rpartition(" ")[0] if " " in head else head
+    return f"{cut}…"

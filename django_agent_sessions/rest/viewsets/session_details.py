@@ -1,0 +1,95 @@
+"""A session as the API shows it: with its agents, first and last text, and the source of a fork."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Prefetch
+from django.db.models.functions import Substr
+from django.http import Http404
+from rest_framework import status
+from rest_framework.response import Response
+
+from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, SessionMessage
+from django_agent_sessions.models.permissions import SessionPermission
+from django_agent_sessions.models.querysets import SessionQuerySet
+from django_agent_sessions.rest.base import etag_response
+from django_agent_sessions.rest.changes import ChangeAPI
+from django_agent_sessions.rest.serializers.sessions import AgentSerializer
+
+_SEARCHED_MESSAGES = 20
+_TEXT_LENGTH = 500
+
+
+class SessionDetailAPI(ChangeAPI):
+    """The base of the sessions' view set: it reads and represents one session."""
+
+    def row_of(self, sessions: SessionQuerySet, key: UUID) -> Session:
+        """Return a session with its agents; raise ``Http404`` if the user may not read it."""
+        # Agents of the same database, without their states, which may be large.
+        columns = [*AgentSerializer.Meta.fields, "session_id"]
+        agents = SessionAgent.objects.using(self.using).only(*columns)
+        rows = sessions.defer("origin").prefetch_related(Prefetch("agents", agents))
+        row = rows.filter(pk=key).first()
+        if row is None or not self.has_permissions(row, SessionPermission.READ):
+            raise Http404
+        return row
+
+    def representation(self, row: Session) -> dict[str, Any]:
+        """Return a session as JSON, with its first and last text and the source of a fork."""
+        messages = SessionMessage.objects.using(self.using).filter(session=row, branch=MAIN_BRANCH)
+        shown: Any = row
+        shown.first_text = _first_text(messages.order_by("id"))
+        shown.last_text = _first_text(messages.order_by("-id"))
+        shown.fork = self._visible_fork_source(row)
+        data: dict[str, Any] = self.get_serializer(row).data
+        return {**data, "agents": list(data["agents"])}
+
+    def placed(self, row: Session, made: bool, place: str) -> Response:
+        """Return the response for a session that was created or existed, with its ``Location``.
+
+        ``place`` is the path of the list of sessions, without a slash at its end.
+        """
+        code = status.HTTP_201_CREATED if made else status.HTTP_200_OK
+        response: Response = etag_response(self.request, self.representation(row), status=code)
+        slash = "/" if self.request.path.endswith("/") else ""
+        response["Location"] = self.request.build_absolute_uri(f"{place}/{row.pk}{slash}")
+        return response
+
+    def _visible_fork_source(self, row: Session) -> dict[str, Any] | None:
+        """Return the source of a fork, or ``None`` if the user does not reach it."""
+        origin = fork_source(row)
+        if origin is None:
+            return None
+        try:
+            self.session(origin["session"], SessionPermission.READ)
+        except Http404:
+            return None
+        return origin
+
+
+def fork_source(row: Session) -> dict[str, Any] | None:
+    """Return the session and message that this one was forked from, or ``None``."""
+    if row.forked_from is None:
+        return None
+    origin: Any = row.origin
+    try:
+        fork = origin["fork"]
+        message = fork["message"]
+        return {
+            "session": UUID(fork["session"]),
+            "message": None if message is None else UUID(message),
+        }
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _first_text(messages: Any) -> dict[str, Any] | None:
+    """Return the first of these messages that has a text; looks at the first few only."""
+    columns = messages.values_list("pk", "role", Substr("text", 1, _TEXT_LENGTH))
+    for key, role, text in columns[:_SEARCHED_MESSAGES]:
+        if text:
+            return {"message": str(key), "role": role, "text": displayable(text)}
+    return None

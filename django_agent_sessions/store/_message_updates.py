@@ -1,0 +1,59 @@
+"""Replace the content of a stored message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Value, When
+
+from django_agent_sessions.blobs import Uploads, is_enabled, update_references
+from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.models.fields import ExactJSONField
+from django_agent_sessions.values.records import AgentRecord
+
+from ._base import tracked_atomic
+from ._queries import lock_session_row
+from ._rows import MessageRow
+
+_UNDER_HOLD = Exists(Session.objects.filter(pk=OuterRef("session"), legal_hold=True))
+
+
+def replacing_columns(row: MessageRow) -> dict[str, Any]:
+    """Return the updated columns of a replaced message."""
+    new = Value(row.stored, output_field=ExactJSONField())
+    return {
+        # Under legal hold the original stays.
+        "message": Case(When(_UNDER_HOLD, then=F("message")), default=new),
+        # Readers get the redacted version where there is one.
+        "redact_message": Case(
+            When(Q(redact_message__isnull=False) | Q(_UNDER_HOLD), then=new), default=None
+        ),
+        "revision": F("revision") + 1,
+        **row.neutral_columns(),
+    }
+
+
+def update_row(
+    using: str,
+    agent: AgentRecord,
+    rows: QuerySet[SessionMessage],
+    columns: Mapping[str, Any],
+    uploads: Uploads,
+) -> int:
+    """Update one message and the binaries that it references."""
+    if not uploads and not is_enabled():
+        return rows.update(**columns)
+    with tracked_atomic(using):
+        lock_session_row(using, agent.session)
+        uploads.store()
+        key = rows.values_list("pk", flat=True).first()
+        updated = rows.update(**columns)
+        if key is not None and updated:
+            update_references(using, agent.session, [key])
+        else:
+            transaction.set_rollback(True, using)
+    if not updated:
+        uploads.discard()
+    return updated

@@ -1,0 +1,70 @@
+"""The run of an agent that the present code belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Literal, NamedTuple, TypeAlias
+from uuid import UUID
+
+
+class RunContext(NamedTuple):
+    """What the store notes about a run, besides the arguments of a call.
+
+    Attributes:
+        run_id: Id of the invocation, for the messages that are appended without another one.
+        actor: Who acts, for the audit trail: a user, or a program's name.
+    """
+
+    run_id: UUID | None = None
+    actor: Any = None
+
+
+WriteKind: TypeAlias = Literal[
+    "append", "branch", "clear", "fork", "import", "pop", "redact", "snapshot", "update"
+]
+"""What a write did."""
+
+
+class SessionWrite(NamedTuple):
+    """A committed write to a session.
+
+    Attributes:
+        using: The alias of its database.
+        session: Primary key of the session.
+        kind: What the write did.
+        run: The run that it belongs to.
+    """
+
+    using: str
+    session: UUID
+    kind: WriteKind
+    run: RunContext
+
+
+_current: ContextVar[RunContext] = ContextVar("agent_sessions_run", default=RunContext())  # noqa: B039 - it is immutable
+
+
+def current_run() -> RunContext:
+    """Return the run of the present thread or task; an empty one outside a run."""
+    return _current.get()
+
+
+@contextmanager
+def run_context(run_id: UUID | None = None, actor: Any = None) -> Iterator[RunContext]:
+    """Set the run for a block of code, also for the threads that the store uses in it.
+
+    Args:
+        run_id: See :class:`RunContext`; by default that of the block around it.
+        actor: See :class:`RunContext`; by default that of the block around it.
+    """
+    outer = _current.get()
+    run = RunContext(
+        outer.run_id if run_id is None else run_id, outer.actor if actor is None else actor
+    )
+    token = _current.set(run)
+    try:
+        yield run
+    finally:
+        _current.reset(token)
