@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +19,7 @@ from tests.adapters.processes import start_worker
 PAGE = Path(__file__).resolve().parent.parent / "ADDING_AN_ADAPTER.md"
 ADAPTER, FORMAT, CONTRACT_TEST = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.S | re.M)
 NAME = "django_agent_sessions.adapters.parrot"
+FORMAT_NAME = "tests.parrot_format"
 
 
 def run(code: str, name: str) -> dict[str, Any]:
@@ -27,11 +29,45 @@ def run(code: str, name: str) -> dict[str, Any]:
     return vars(module)
 
 
+class Agent:
+    """The agent of the imaginary SDK, whose tricks and answers a script says."""
+
+    def __init__(self, memory: Any, script: Sequence[Any]) -> None:
+        self.memory = memory
+        self.script = script
+
+    def talk(self, prompt: str) -> list[Any]:
+        """Says the script, and returns what was in the memory before its last step."""
+        self.memory.save([{"speaker": "user", "words": prompt}])
+        heard: list[Any] = []
+        for step in self.script:
+            heard = self.memory.load()
+            self.memory.save(
+                [{"speaker": "parrot", "words": step}]
+                if isinstance(step, str)
+                else [
+                    {
+                        "speaker": "parrot",
+                        "trick": step.tool,
+                        "given": step.arguments,
+                        "feather_id": step.id,
+                    },
+                    {
+                        "speaker": "perch",
+                        "words": f"registered {step.arguments['name']}",
+                        "feather_id": step.id,
+                    },
+                ]
+            )
+        return heard
+
+
 def with_the_sdk() -> Any:
     """The page's test class, made while the imaginary SDK and its adapter can be imported."""
     sdk = ModuleType("parrot")
-    vars(sdk)["Memory"] = type("Memory", (), {})
+    vars(sdk).update(Memory=type("Memory", (), {}), Parrot=Agent)
     sys.modules["parrot"] = sdk
+    run(FORMAT, FORMAT_NAME)
     try:
         run(ADAPTER, NAME)
         return run(CONTRACT_TEST, "tests.adapters.parrot.test_contract")["TestParrot"]
@@ -40,15 +76,11 @@ def with_the_sdk() -> Any:
             sys.modules.pop(name, None)
 
 
-FORMAT_NAME = "tests.parrot_format"
-run(FORMAT, FORMAT_NAME)
-
-
 class TestParrot(with_the_sdk()):  # type: ignore[misc] # the class is in a page
     start = staticmethod(start_worker)
 
     @pytest.fixture(autouse=True)
-    def own_format(self, settings):
+    def _format(self, settings):
         settings.AGENT_SESSIONS = {"DIALECTS": [f"{FORMAT_NAME}.Parrot"]}
 
 

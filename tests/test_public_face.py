@@ -135,8 +135,14 @@ from uuid import UUID
 from typing_extensions import assert_type
 
 from django_agent_sessions import {", ".join(NAMES)}
-from django_agent_sessions.values.records import SessionRecord
+from django_agent_sessions.values.records import AgentRecord, MessageRecord, SessionRecord
 from django_agent_sessions.governance.redaction import Redaction
+
+
+async def use_twins(store: SessionStore, agent: AgentRecord) -> None:
+    assert_type(await store.aappend(agent, "text", epoch=1), MessageRecord)
+    assert_type(await store.agents.aopen(await store.aopen("s"), "a", dialect="x"), AgentRecord)
+    assert_type(await store.branches.arewind(agent, 3) is None, bool)
 
 
 def use(session: UUID) -> None:
@@ -159,6 +165,14 @@ WRONG = {
     "an attribute that is none": "import django_agent_sessions\n\ndjango_agent_sessions.nothing\n",
     "an argument that is none": (
         "from django_agent_sessions import SessionStore\n\nSessionStore(owners=1)\n"
+    ),
+    "an argument that an async twin lacks": (
+        "from django_agent_sessions import SessionStore\n\n"
+        "async def use() -> None:\n    await SessionStore().aopen('s', titel='x')\n"
+    ),
+    "an argument of another type of an async twin": (
+        "from django_agent_sessions import SessionStore\n\n"
+        "async def use() -> None:\n    await SessionStore().aopen(1)\n"
     ),
     "an argument of another type": (
         "from django_agent_sessions import SessionStore\n\nSessionStore(create='yes')\n"

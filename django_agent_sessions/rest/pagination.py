@@ -286,6 +286,7 @@ class SessionPagination(KeysetPagination):
 class MessagePagination(KeysetPagination):
     """Pages of a conversation in either direction, or around a message."""
 
+    order = ("id",)
     max_limit = 200
     places = (AFTER, BEFORE, AROUND)
     parameters: ClassVar[tuple[str, ...]] = (ORDER, QUERY, AGENT, RAW)
@@ -300,8 +301,8 @@ class MessagePagination(KeysetPagination):
         descending = order == "desc"
         window = self._window(request, scope, limit, falling=descending)
         rows = window.rows
-        earlier = self._url(request, BEFORE, rows[:1]) if window.has_earlier else None
-        later = self._url(request, AFTER, rows[-1:]) if window.later else None
+        earlier = self._row_url(request, BEFORE, rows[0]) if rows and window.has_earlier else None
+        later = self._row_url(request, AFTER, rows[-1]) if rows and window.later else None
         self.next_url, self.previous_url = (earlier, later) if descending else (later, earlier)
         return MessagePage(rows[::-1], window.has_earlier, window.later) if descending else window
 
@@ -335,11 +336,6 @@ class MessagePagination(KeysetPagination):
         if falling:
             return message_pages.last_page(scope, count=limit)
         return message_pages.first_page(scope, count=limit)
-
-    def _url(
-        self, request: Any, side: str, rows: Sequence[message_pages.MessagePreview]
-    ) -> str | None:
-        return self.cursor_url(request, side, rows[0].id.hex) if rows else None
 
 
 class BranchMessagePagination(MessagePagination):

@@ -12,6 +12,7 @@ from rest_framework.test import APIClient
 
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.store import SessionStore
+from tests.admin.transcripts import said
 
 from .openapi import FILE
 from .planted import Planted, plant
@@ -58,10 +59,6 @@ def api(ada) -> APIClient:
 @pytest.fixture
 def stranger(bob) -> APIClient:
     return client_of(bob)
-
-
-def said(role: str, text: str) -> dict:
-    return {"role": role, "content": [{"text": text}]}
 
 
 class Talk:

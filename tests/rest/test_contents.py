@@ -17,10 +17,11 @@ from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.records import AgentState
 from tests.admin.people import grant
+from tests.admin.transcripts import said
 from tests.models.test_fields import set_raw
 from tests.strategies import json_values
 
-from .conftest import Talk, client_of, listed, said
+from .conftest import Talk, client_of, listed
 from .planted import PIXEL, body_of
 
 pytestmark = pytest.mark.django_db

@@ -15,8 +15,9 @@ from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.rest.viewsets import SessionViewSet
 from django_agent_sessions.store import SessionStore
 from tests.admin.people import grant
+from tests.admin.transcripts import said
 
-from .conftest import Talk, client_of, said
+from .conftest import Talk, client_of
 from .planted import INTERNAL, KEPT, SAID, STATES, body_of, plant
 
 pytestmark = pytest.mark.django_db

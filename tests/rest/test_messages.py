@@ -10,8 +10,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from django_agent_sessions.models import SessionMessage
+from tests.admin.transcripts import said
 
-from .conftest import Talk, listed, said
+from .conftest import Talk, listed
 
 pytestmark = pytest.mark.django_db
 

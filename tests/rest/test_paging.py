@@ -14,8 +14,9 @@ from django_agent_sessions.queries import message_pages
 from django_agent_sessions.queries.message_pages import MessageQuery
 from django_agent_sessions.rest.viewsets import ConversationViewSet, SessionViewSet
 from django_agent_sessions.values.ids import new_id
+from tests.admin.transcripts import said
 
-from .conftest import Talk, listed, said
+from .conftest import Talk, listed
 
 pytestmark = pytest.mark.django_db
 

@@ -24,8 +24,9 @@ from django_agent_sessions.models import (
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentState
 from tests.admin.people import grant
+from tests.admin.transcripts import said
 
-from .conftest import Talk, client_of, said
+from .conftest import Talk, client_of
 
 pytestmark = pytest.mark.django_db
 

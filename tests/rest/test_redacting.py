@@ -12,8 +12,9 @@ from django_agent_sessions.content import detectors
 from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from tests.admin.people import grant
+from tests.admin.transcripts import said
 
-from .conftest import Talk, client_of, said
+from .conftest import Talk, client_of
 from .planted import (
     INTERNAL,
     KEPT,

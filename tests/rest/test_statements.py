@@ -12,8 +12,9 @@ from django.utils import timezone
 
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
 from tests.admin.people import staff
+from tests.admin.transcripts import said
 
-from .conftest import client_of, said
+from .conftest import client_of
 from .planted import IMAGE, ask, body_of
 
 pytestmark = pytest.mark.django_db

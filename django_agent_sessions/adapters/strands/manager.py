@@ -135,16 +135,10 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         self._turns = None if runs is None else RunLeases(self._work, runs)
 
     @classmethod
-    async def load(
-        cls,
-        session_id: str,
-        **options: Unpack[ManagerOptions],
-    ) -> Self:
+    async def load(cls, session_id: str, **options: Unpack[ManagerOptions]) -> Self:
         """Create a manager and read the session in advance, without blocking the event loop.
 
-        Args:
-            session_id: The id of the session.
-            **options: Those of the class.
+        The options are those of the class.
 
         Returns:
             The manager. An agent that is built with it runs no query while it is built.
@@ -158,12 +152,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         return manager
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
-        """Register the hooks that persist an agent or orchestrator without blocking the event loop.
-
-        Args:
-            registry: The agent's or orchestrator's hooks.
-            **kwargs: Ignored.
-        """
+        """Register hooks that write without blocking the event loop."""
         # Strands allows no async callback for this event.
         registry.add_callback(AgentInitializedEvent, self._on_initialized)
         registry.add_callback(BeforeInvocationEvent, self._on_run_started)
@@ -182,10 +171,6 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
 
     def initialize(self, agent: LocalAgent, **kwargs: Any) -> None:
         """Restore an agent from its session, or create it there.
-
-        Args:
-            agent: The agent.
-            **kwargs: Ignored.
 
         Raises:
             SessionException: Another agent with this id uses this manager.
@@ -217,11 +202,6 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
     def append_message(self, message: Message, agent: LocalAgent, **kwargs: Any) -> None:
         """Write a message of the agent.
 
-        Args:
-            message: The message.
-            agent: The agent.
-            **kwargs: Ignored.
-
         Raises:
             PayloadError: The message is not JSON or exceeds a limit; it is not stored.
             SessionConflictError: Another process appended, and ``on_conflict`` is ``"raise"``.
@@ -232,10 +212,6 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
 
     def sync_agent(self, agent: LocalAgent, **kwargs: Any) -> None:
         """Write the agent's state, if it has changed since it was last written.
-
-        Args:
-            agent: The agent.
-            **kwargs: Ignored.
 
         Raises:
             PayloadError: The state is not JSON or exceeds a limit.
@@ -250,11 +226,6 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
     ) -> None:
         """Replace the agent's latest message; the original is deleted permanently.
 
-        Args:
-            redact_message: The redacted version.
-            agent: The agent.
-            **kwargs: Ignored.
-
         Raises:
             SessionException: The agent has no message.
         """
@@ -262,10 +233,6 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
 
     def initialize_multi_agent(self, source: MultiAgentBase, **kwargs: Any) -> None:
         """Restore an orchestrator from its session, or create it there.
-
-        Args:
-            source: The graph or swarm.
-            **kwargs: Ignored.
 
         Raises:
             SessionNotFoundError: The session has another owner.
@@ -275,10 +242,6 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
 
     def sync_multi_agent(self, source: MultiAgentBase, **kwargs: Any) -> None:
         """Write an orchestrator's state, if it has changed since it was last written.
-
-        Args:
-            source: The graph or swarm.
-            **kwargs: Ignored.
 
         Raises:
             PayloadError: The state is not JSON or exceeds a limit.

@@ -65,10 +65,6 @@ class DjangoSessionRepository(SessionRepository):
     def create_session(self, session: Session, **kwargs: Any) -> Session:
         """Create a session.
 
-        Args:
-            session: The session.
-            **kwargs: Ignored.
-
         Returns:
             The session.
 
@@ -90,10 +86,6 @@ class DjangoSessionRepository(SessionRepository):
     def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
         """Return a session.
 
-        Args:
-            session_id: The session's id.
-            **kwargs: Ignored.
-
         Returns:
             The session; None if it does not exist or has another owner.
 
@@ -106,10 +98,6 @@ class DjangoSessionRepository(SessionRepository):
     def delete_session(self, session_id: str, **kwargs: Any) -> None:
         """Delete a session with everything that belongs to it.
 
-        Args:
-            session_id: The session's id.
-            **kwargs: Ignored.
-
         Raises:
             SessionException: The session does not exist or has another owner.
             LegalHoldError: The session is under legal hold.
@@ -120,10 +108,6 @@ class DjangoSessionRepository(SessionRepository):
     def list_sessions(self, *, limit: int = 50, **kwargs: Any) -> list[Session]:
         """List sessions, the most recently active first.
 
-        Args:
-            limit: The maximum number of sessions.
-            **kwargs: Ignored.
-
         Returns:
             The sessions that the repository reaches in its namespace.
         """
@@ -132,11 +116,6 @@ class DjangoSessionRepository(SessionRepository):
 
     def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
         """Create an agent.
-
-        Args:
-            session_id: The session's id.
-            session_agent: The agent.
-            **kwargs: Ignored.
 
         Raises:
             SessionException: An agent with this id exists, or the session does not exist.
@@ -157,11 +136,6 @@ class DjangoSessionRepository(SessionRepository):
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
         """Return an agent.
 
-        Args:
-            session_id: The session's id.
-            agent_id: The agent's id.
-            **kwargs: Ignored.
-
         Returns:
             The agent; None if the agent or the session does not exist.
         """
@@ -172,12 +146,7 @@ class DjangoSessionRepository(SessionRepository):
         return formats.session_agent(record)
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
-        """Replace an agent's state.
-
-        Args:
-            session_id: The session's id.
-            session_agent: The agent; its ``created_at`` is not written.
-            **kwargs: Ignored.
+        """Replace an agent's state; its ``created_at`` is not written.
 
         Raises:
             SessionException: The agent does not exist.
@@ -203,13 +172,7 @@ class DjangoSessionRepository(SessionRepository):
     def create_message(
         self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
     ) -> None:
-        """Append a message.
-
-        Args:
-            session_id: The session's id.
-            agent_id: The agent's id.
-            session_message: The message; its ``message_id`` must be the next position.
-            **kwargs: Ignored.
+        """Append a message, whose ``message_id`` must be the next position.
 
         Raises:
             SessionException: There is a message at this position, or a gap before it; or the agent
@@ -229,12 +192,6 @@ class DjangoSessionRepository(SessionRepository):
     ) -> SessionMessage | None:
         """Return a message.
 
-        Args:
-            session_id: The session's id.
-            agent_id: The agent's id.
-            message_id: The message's position.
-            **kwargs: Ignored.
-
         Returns:
             The message; None if it does not exist.
         """
@@ -251,12 +208,7 @@ class DjangoSessionRepository(SessionRepository):
     ) -> None:
         """Replace a message, or redact it, which deletes the original.
 
-        Args:
-            session_id: The session's id.
-            agent_id: The agent's id.
-            session_message: The message; its ``created_at`` is not written. If it has a
-                ``redact_message``, only that is stored.
-            **kwargs: Ignored.
+        If it has a ``redact_message``, only that is stored. Its ``created_at`` is not written.
 
         Raises:
             SessionException: There is no message at this position.
@@ -283,13 +235,6 @@ class DjangoSessionRepository(SessionRepository):
     ) -> list[SessionMessage]:
         """Return messages from the beginning.
 
-        Args:
-            session_id: The session's id.
-            agent_id: The agent's id.
-            limit: The maximum number of messages; None for all.
-            offset: The number of messages to skip.
-            **kwargs: Ignored.
-
         Returns:
             The messages in order; empty if the agent does not exist.
         """
@@ -308,11 +253,6 @@ class DjangoSessionRepository(SessionRepository):
     ) -> None:
         """Create the state of an orchestrator.
 
-        Args:
-            session_id: The session's id.
-            multi_agent: The graph or swarm.
-            **kwargs: Ignored.
-
         Raises:
             SessionException: An orchestrator with this id exists, or the session does not exist.
             PayloadError: The state is not JSON.
@@ -329,11 +269,6 @@ class DjangoSessionRepository(SessionRepository):
         self, session_id: str, multi_agent_id: str, **kwargs: Any
     ) -> dict[str, Any] | None:
         """Return the state of an orchestrator.
-
-        Args:
-            session_id: The session's id.
-            multi_agent_id: The orchestrator's id.
-            **kwargs: Ignored.
 
         Returns:
             The state; None if it does not exist.
@@ -354,11 +289,6 @@ class DjangoSessionRepository(SessionRepository):
         self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any
     ) -> None:
         """Replace the state of an orchestrator.
-
-        Args:
-            session_id: The session's id.
-            multi_agent: The graph or swarm.
-            **kwargs: Ignored.
 
         Raises:
             SessionException: The orchestrator does not exist.

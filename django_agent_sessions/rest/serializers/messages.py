@@ -15,7 +15,13 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from django_agent_sessions.content import dialects, exact_json
-from django_agent_sessions.content.dialects import Part, PartKind, TranscriptBlock, displayable
+from django_agent_sessions.content.dialects import (
+    Dialect,
+    Part,
+    PartKind,
+    TranscriptBlock,
+    displayable,
+)
 from django_agent_sessions.content.paths import Path
 from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.models import Session, SessionAgent
@@ -47,7 +53,7 @@ class MessageContext:
     """
 
     session: UUID
-    agents: Mapping[UUID, tuple[str, str]]
+    agents: Mapping[UUID, tuple[str, Dialect]]
     media_url: str = ""
     raw: bool = False
 
@@ -57,11 +63,13 @@ class MessageContext:
     ) -> MessageContext:
         """Read the agents of a session."""
         rows = SessionAgent.objects.using(using).filter(session=session)
-        agents = {key: (name, form) for key, name, form in rows.values_list("pk", *_AGENT)}
+        values = rows.values_list("pk", "agent_id", "dialect")
+        agents = {key: (name, dialects.get(dialect)) for key, name, dialect in values}
         return cls(session.pk, agents, media_url, raw)
 
-
-_AGENT = ("agent_id", "dialect")
+    def agent_of(self, row: MessagePreview) -> tuple[str, Dialect]:
+        """Return the id and the dialect of a message's agent, which may have been added since."""
+        return self.agents.get(row.agent_id) or ("", dialects.get(""))
 
 
 # A reference by name, because recursion through a serializer that contains itself never ends.
@@ -136,7 +144,7 @@ class MessageSerializer(serializers.Serializer[MessagePreview]):
 
 def represent_message(row: MessagePreview, reading: MessageContext) -> dict[str, Any]:
     """Represent a row that :func:`~.message_pages.read_payloads` has filled."""
-    agent, dialect = reading.agents.get(row.agent_id, ("", ""))
+    agent, dialect = reading.agent_of(row)
     corrupt = row.read and isinstance(row.payload, CorruptPayload)
     data = represent(row, _message_table()) | {
         "session": str(reading.session),
@@ -149,7 +157,7 @@ def represent_message(row: MessagePreview, reading: MessageContext) -> dict[str,
         data["parts"] = [_part(Part(PartKind.TEXT, text=row.head), (), "")] if row.head else []
     elif not corrupt:
         media = reading.media_url.format(message=row.id) if reading.media_url else ""
-        data["parts"] = _parts(dialects.get(dialect).blocks(row.payload), media)
+        data["parts"] = _parts(dialect.blocks(row.payload), media)
         if reading.raw:
             data |= _raw(row.payload)
     return data

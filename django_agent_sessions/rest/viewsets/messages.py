@@ -15,7 +15,6 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
 from django_agent_sessions import blobs, serving
-from django_agent_sessions.content import dialects
 from django_agent_sessions.content.blob_refs import BlobRef
 from django_agent_sessions.content.paths import Path, path_from_json
 from django_agent_sessions.governance.redaction.originals import original_kept_until
@@ -189,9 +188,8 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
         path = _path(request)
         session = self._session(message, SessionPermission.READ)
         row = self._read(session, message)
-        reading = MessageContext.of(session, self.using)
-        dialect = reading.agents.get(row.agent_id, ("", ""))[1]
-        part = dialects.get(dialect).binary_at(row.payload, path)
+        _, dialect = MessageContext.of(session, self.using).agent_of(row)
+        part = dialect.binary_at(row.payload, path)
         if part is None:
             raise Http404
         self.record_access(session, message, view="media")

@@ -245,15 +245,6 @@ class TestRows:
         with pytest.raises(Exception, match="elsewhere"):
             await DjangoSession("s", using="elsewhere").get_items()
 
-    async def test_several_objects_make_one_session(self):
-        async def write(number: int) -> None:
-            await DjangoSession("s", title=str(number)).add_items([user(str(number))])
-
-        await asyncio.gather(*map(write, range(20)))
-
-        assert sorted(map(int, texts(await DjangoSession("s").get_items()))) == list(range(20))
-        assert await arun_orm(Session.objects.count) == 1
-
 
 async def begin_anew(session_id: str, *said: str) -> None:
     """Deletes a session as another process would, and perhaps begins a new one of its name."""

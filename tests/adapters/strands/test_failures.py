@@ -168,20 +168,6 @@ class TestPayloads:
 
 
 class TestTransactions:
-    def test_what_is_rolled_back_is_gone_and_the_agent_goes_on(self):
-        agent = build("Hello.", "Undone.", "Fine.")
-        agent("Hi")
-        with transaction.atomic():
-            agent("never mind")
-            assert texts(stored()) == ["Hi", "Hello.", "never mind", "Undone."]
-            transaction.set_rollback(True)
-        assert texts(stored()) == ["Hi", "Hello."]
-
-        agent("How are you?")
-
-        assert texts(stored()) == ["Hi", "Hello.", "How are you?", "Fine."]
-        assert Session.objects.get().message_count == 4
-
     def test_an_agents_state_that_was_rolled_back_is_written_with_its_next_change(self):
         agent = build("Hello.")
         agent("Hi")

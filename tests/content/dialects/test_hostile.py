@@ -19,10 +19,13 @@ from django_agent_sessions.content.dialects import (
     Summary,
     get,
 )
+from django_agent_sessions.content.dialects.assistant_ui import _READERS
 from django_agent_sessions.content.dialects.base import parts_of
 from django_agent_sessions.content.dialects.openai import blocks as openai_blocks
 from django_agent_sessions.content.dialects.openai import items
 from django_agent_sessions.content.dialects.parts import join_searchable_text, readable_texts
+from django_agent_sessions.content.masking import redact_block
+from django_agent_sessions.content.paths import value_at
 
 # Every word that means something to a reader, so that odd values stand where they matter.
 WORDS = [
@@ -76,6 +79,31 @@ messages = st.fixed_dictionaries(
 )
 payloads = anything | blocks | messages
 dialects = st.sampled_from([STRANDS, OPENAI, ASSISTANT_UI])
+CLIENT_WORDS = [
+    *("text", "toolCallId", "toolName", "state", "input", "output", "errorText", "url", "data"),
+    *("mediaType", "filename", "image", "audio", "format", "args", "argsText", "result", "title"),
+    *("sourceType", "sourceId", "rawInput", "isError", "mimeType", "approval", "id"),
+]
+CLIENT_TYPES = [*_READERS, "tool-x", "tool-", "dynamic-tool", "tool-call", "data-x", "data"]
+said = st.fixed_dictionaries(
+    {"type": st.sampled_from([*CLIENT_TYPES, "step-start"]) | anything},
+    optional=dict.fromkeys(CLIENT_WORDS, anything),
+)
+client_payloads = st.fixed_dictionaries(
+    {
+        "content": anything
+        | st.fixed_dictionaries(
+            {"role": anything},
+            optional={
+                "parts": anything | st.lists(said | anything, max_size=4),
+                "content": anything | st.lists(said | anything, max_size=4),
+                "id": anything,
+            },
+        )
+    },
+    optional={"id": anything, "parent_id": anything, "format": anything},
+)
+cases = st.tuples(dialects, payloads) | st.tuples(st.just(ASSISTANT_UI), client_payloads)
 
 
 def all_parts(found: tuple[Part, ...]) -> Iterator[Part]:
@@ -90,8 +118,9 @@ def read(dialect: str, payload: Any) -> tuple[Part, ...]:
 
 
 @settings(deadline=None)
-@given(dialects, payloads)
-def test_reading_anything_yields_well_typed_parts(dialect, payload):
+@given(cases)
+def test_reading_anything_yields_well_typed_parts(case):
+    dialect, payload = case
     for part in all_parts(read(dialect, payload)):
         assert isinstance(part, Part)
         assert isinstance(part.kind, PartKind)
@@ -103,8 +132,9 @@ def test_reading_anything_yields_well_typed_parts(dialect, payload):
 
 
 @settings(deadline=None)
-@given(dialects, payloads)
-def test_summing_anything_up_yields_what_columns_hold(dialect, payload):
+@given(cases)
+def test_summing_anything_up_yields_what_columns_hold(case):
+    dialect, payload = case
     found = get(dialect).summarize(payload)
     assert isinstance(found, Summary)
     assert found.role in ("user", "assistant", "system", "tool", "")
@@ -116,12 +146,24 @@ def test_summing_anything_up_yields_what_columns_hold(dialect, payload):
 
 
 @settings(deadline=None)
-@given(dialects, payloads)
-def test_the_text_of_a_summary_is_that_of_the_parts(dialect, payload):
+@given(cases)
+def test_the_text_of_a_summary_is_that_of_the_parts(case):
+    dialect, payload = case
     found = read(dialect, payload)
     if len(found) == 1 and found[0].kind is PartKind.UNKNOWN and found[0].data is payload:
         return
     assert get(dialect).summarize(payload).text == join_searchable_text(readable_texts(found))
+
+
+@settings(deadline=None)
+@given(cases)
+def test_each_path_leads_somewhere_and_can_be_blanked_alone(case):
+    dialect, payload = case
+    for block in get(dialect).blocks(payload):
+        value_at(payload, block.path)
+        get(dialect).binary_at(payload, block.path)
+        if isinstance(payload, dict):
+            redact_block(dialect, payload, block.path)
 
 
 @settings(deadline=None)
@@ -149,7 +191,7 @@ def test_every_openai_item_yields_a_part(item):
     assert found or item.get("type") in (None, "message")
 
 
-@pytest.mark.parametrize("dialect", [STRANDS, OPENAI])
+@pytest.mark.parametrize("dialect", [STRANDS, OPENAI, ASSISTANT_UI])
 @pytest.mark.parametrize(
     "place",
     [
@@ -164,6 +206,10 @@ def test_every_openai_item_yields_a_part(item):
         lambda deep: {"type": "function_call_output", "call_id": "c", "output": deep},
         lambda deep: {"type": "function_call", "name": "n", "arguments": deep},
         lambda deep: {"type": "reasoning", "summary": deep},
+        lambda deep: {"content": {"role": "user", "parts": [deep]}},
+        lambda deep: {
+            "content": {"parts": [{"type": "tool-pay", "toolCallId": "c", "output": deep}]}
+        },
     ],
 )
 def test_nesting_of_any_depth_is_read(dialect, place):

@@ -81,7 +81,7 @@ def _result(message: Item, content: tuple[TranscriptBlock, ...]) -> TranscriptBl
         data=parse_json_container(message.get("content")),
     )
     inner = content if isinstance(message.get("content"), list | tuple) else ()
-    return TranscriptBlock(("content",), (part,), inner)
+    return TranscriptBlock(("content",) if "content" in message else (), (part,), inner)
 
 
 def _extras(message: Item) -> Iterator[TranscriptBlock]:

@@ -11,6 +11,7 @@ from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.queries import message_pages
 from django_agent_sessions.rest.chat.ai_sdk import page_of
+from tests.admin.transcripts import said
 
 pytestmark = pytest.mark.django_db
 
@@ -50,10 +51,6 @@ def openai(store):
 
 def text(words):
     return {"type": "text", "text": words, "state": "done"}
-
-
-def said(role, *content):
-    return {"role": role, "content": [{"text": c} if isinstance(c, str) else c for c in content]}
 
 
 def use(name, key):
