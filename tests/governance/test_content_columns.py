@@ -21,7 +21,7 @@ from django_agent_sessions.models.content_columns import (
 
 PACKAGE = Path(django_agent_sessions.__file__).parent
 TEXTS = (models.CharField, models.TextField, models.JSONField, models.BinaryField, models.FileField)
-# The tombstone of a deleted session keeps no title and no metadata; the kit of adapters damages rows.
+# The tombstone of a deleted session has no title and no metadata; adapters' contracts damage rows.
 OTHER_WRITERS = {"models/deletion.py", "testing/conversation.py", "testing/cancellation.py"}
 
 
