@@ -56,7 +56,7 @@ class Sessions(StorePart):
             .filter(namespace=self._context.namespace, scope=self._context.scope)
             .recent_first()
         )
-        if self._context.reach is NOBODY and connections[self.using].vendor == "postgresql":
+        if self._context.reach.key is NOBODY and connections[self.using].vendor == "postgresql":
             # For `owner_id IS NULL`, PostgreSQL reads the owner's index in order only if the owner
             # is in ORDER BY; it scans the sessions of all users otherwise. MariaDB uses the index
             # only without it.
@@ -123,7 +123,7 @@ class Sessions(StorePart):
             InvalidIdError: The id is invalid.
             ConfigurationError: The store has no owner.
         """
-        if self._context.owner_id is None:
+        if self._context.reach.owner_id is None:
             raise ConfigurationError(
                 "external ids are unique per owner; pass an owner to the store"
             )
@@ -199,10 +199,10 @@ class Sessions(StorePart):
             validate_id(agent_id, "agent_id"),
         )
         if found is None:
-            _ = self._context.reach  # Raises for a user who cannot own sessions.
+            _ = self._context.reach.key  # Raises for a user who cannot own sessions.
             return None
         session, agent = found
-        if not self._context.reaches(session.owner_id):
+        if not self._context.reach.includes(session.owner_id):
             raise self._context.not_found(session_id)
         return None if agent is None else (session_record(session), agent_record(agent))
 
@@ -267,7 +267,7 @@ class Sessions(StorePart):
         def fork(unsure: bool) -> SessionRecord:
             with tracked_atomic(self.using):
                 source = lock_session(self.using, session.id)
-                if source is None or not self._context.reaches(source.owner_id):
+                if source is None or not self._context.reach.includes(source.owner_id):
                     raise SessionNotFoundError(f"{what}: the session was deleted")
                 if unsure and (created := session_rows(self.using).filter(pk=key).first()):
                     return session_record(created)
@@ -319,7 +319,7 @@ class Sessions(StorePart):
 @retry_reads
 def read_session(context: StoreContext, session_id: str) -> SessionRecord | None:
     """Read a session; None if it does not exist or has another owner."""
-    row = lookup.get_session(context.using, context.key(session_id), context.reach)
+    row = lookup.get_session(context.using, context.key(session_id), context.reach.key)
     return None if row is None else session_record(row)
 
 
@@ -351,7 +351,7 @@ def insert_session(
         external_id=external_id,
         **context.key(session_id)._asdict(),
         session_type=session_type,
-        owner_id=context.owner_id,
+        owner_id=context.reach.owner_id,
         title=prepare_title(title),
         metadata=prepare_metadata(metadata or {}, context.using),
         created_at=now,
