@@ -26,11 +26,10 @@ from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import SessionRecord
 
 from ._base import retry_reads, tracked_atomic, write
+from ._content_rows import PART_SIZE
 from ._queries import lock_session_row
 from ._store import StoreOperations
 
-PART_SIZE = 1024 * 1024
-"""Maximum bytes of one row, which every database accepts in a statement."""
 _MAX_KEY_LENGTH = 700
 
 
