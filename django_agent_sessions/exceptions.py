@@ -6,6 +6,7 @@
     ├ ConfigurationError (ImproperlyConfigured)
     │  └ MissingDependencyError (ImportError)      names the extra to install
     ├ SessionNotFoundError                         no such session, or another owner's
+    │  └ TargetNotFoundError                       no such agent, message, branch or snapshot in it
     ├ SessionConflictError                         another process modified the session
     │  ├ StaleSessionError                         a redaction happened since the last read
     │  └ MatchesChangedError                       a redaction has other matches than its preview
@@ -57,6 +58,19 @@ class MissingDependencyError(ConfigurationError, ImportError):
 
 class SessionNotFoundError(AgentSessionsError):
     """The session does not exist or has another owner."""
+
+
+class TargetNotFoundError(SessionNotFoundError):
+    """The session has no such agent, message, branch or snapshot.
+
+    Args:
+        kind: What was named: ``"agent"``, ``"message"``, ``"branch"`` or ``"snapshot"``.
+        text: The message of the error.
+    """
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 class SessionConflictError(AgentSessionsError):

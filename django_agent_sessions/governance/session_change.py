@@ -68,6 +68,7 @@ class SessionChange:
     actor: Any = None
     via: str = ""
     reason: str = ""
+    changed: bool = False
     events: list[AuditEvent] = field(default_factory=list)
 
     def record(
@@ -90,6 +91,7 @@ class SessionChange:
             details={"via": self.via, **details} if self.via else details,
             using=self.using,
         )
+        self.changed = True
         self.events.append(event)
         return event
 
@@ -100,10 +102,12 @@ class Receipt(Generic[R]):
 
     Attributes:
         result: What the change returned.
+        changed: Whether anything was written.
         events: Primary keys of its audit events.
     """
 
     result: R
+    changed: bool
     events: tuple[UUID, ...]
 
 
@@ -154,7 +158,7 @@ def change(
             plan.search()
         current = SessionChange(alias, row, actor, via, reason or "")
         result = apply(current)
-        return Receipt(result, tuple(event.pk for event in current.events))
+        return Receipt(result, current.changed, tuple(event.pk for event in current.events))
 
     while True:
         if plan is not None and searches_left:
@@ -167,7 +171,7 @@ def change(
                 work,
                 what=what,
                 around=nullcontext if plan is None else plan.attempt,
-                changed=lambda receipt: bool(receipt.events),
+                changed=lambda receipt: receipt.changed,
             )
         except _OutdatedPlanError:
             continue
