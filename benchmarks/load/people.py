@@ -137,10 +137,11 @@ class Person(HttpUser):
 
 
 @events.user_error.add_listener
-def note_error(user_instance: Person, exception: BaseException, **more: Any) -> None:
+def note_error(user_instance: Any, exception: BaseException, **more: Any) -> None:
     """Note what a person met in place of what had to be."""
-    text = f"{user_instance.name} meets {type(exception).__name__}: {exception}"
-    _errors.append(text[:600])
+    # Locust hands over the set of tasks where the error is of a task.
+    person = getattr(user_instance, "user", user_instance)
+    _errors.append(f"{person.name} meets {type(exception).__name__}: {exception}"[:600])
 
 
 @events.test_start.add_listener

@@ -15,7 +15,7 @@ from benchmarks.servers import free_port
 
 ASGI, WSGI = "asgi", "wsgi"
 ROOT = Path(__file__).resolve().parents[2]
-_PATIENCE = 180
+_PATIENCE = 600
 
 
 class Server:

@@ -60,7 +60,7 @@ TEXT = 380
 """Characters of a message; the payload around it makes about 450 bytes."""
 
 _SESSION = (
-    "id, namespace, session_id, session_type, owner_id, title, metadata, redaction_epoch, "
+    "id, namespace, scope, session_id, session_type, owner_id, title, metadata, redaction_epoch, "
     "redactions, message_count, input_tokens, output_tokens, legal_hold, created_at, updated_at, "
     "last_activity_at"
 )
@@ -92,7 +92,7 @@ class Talk:
         """Tabs part the columns, and nothing in them needs to be escaped."""
         end = self.start + timedelta(seconds=self.length)
         return (
-            f"{self.session}\t\t{self.name}\tAGENT\t{self.owner}\tAbout {random.choice(_words)}"
+            f"{self.session}\t\t\t{self.name}\tAGENT\t{self.owner}\tAbout {random.choice(_words)}"
             f"\t{{}}\t0\t0\t{self.length}\t{self.length * 40}\t{self.length * 20}\tf"
             f"\t{self.start}\t{self.start}\t{end}\n"
         )

@@ -82,9 +82,10 @@ def join_name(name: str, file: str) -> str:
     return f"{name}/{file}" if name else file
 
 
-def save(alias: str, name: str, data: bytes) -> None:
+def save(alias: str, name: str, data: bytes) -> str:
+    """Store a new file; return the name that the storage chose, which is usually ``name``."""
     try:
-        file_storage.write_file(get_storage(alias), name, data)
+        return file_storage.add_file(get_storage(alias), name, data)
     except Exception as error:
         raise BlobError(
             f"binary {name} could not be stored in storage {alias!r}: {type(error).__name__}"

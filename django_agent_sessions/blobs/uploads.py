@@ -112,7 +112,8 @@ class Uploads:
         names = {sha256: blob_files.new_name(self._session) for sha256 in sorted(missing)}
 
         def upload(sha256: str) -> None:
-            blob_files.save(alias, names[sha256], self._data[sha256][1])
+            name = blob_files.save(alias, names[sha256], self._data[sha256][1])
+            self._files[sha256] = (alias, name)
 
         # A file may exist although writing it raised an error.
         self._files |= {sha256: (alias, name) for sha256, name in names.items()}

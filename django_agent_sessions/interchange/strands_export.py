@@ -29,9 +29,9 @@ from django_agent_sessions.models import (
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.querysets import VISIBLE_TEXT
 
-from .layout import Layout
 from .row_pages import RowDict, each_message
 from .sources import Skipped
+from .strands_layout import Layout
 
 _COLUMNS = ("message_id", "redacted_at", "created_at", "updated_at")
 # Other errors, such as a temporarily unreadable binary, abort the session's export.

@@ -13,7 +13,6 @@ from django_agent_sessions.content import dialects
 from django_agent_sessions.exceptions import AgentSessionsError
 from django_agent_sessions.values.records import AgentState
 
-from .layout import Layout
 from .sources import (
     Skipped,
     SourceAgent,
@@ -22,6 +21,7 @@ from .sources import (
     SourceMultiAgent,
     SourceSession,
 )
+from .strands_layout import Layout
 
 _BATCH = 64
 PERMANENT_ERRORS = (AgentSessionsError, SuspiciousFileOperation, FileNotFoundError)

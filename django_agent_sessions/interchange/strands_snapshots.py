@@ -21,9 +21,8 @@ from django_agent_sessions.content import dialects
 from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.values.records import AgentState
 
-from .layout.document_files import DocumentFiles
-from .layout.session_documents import unmark_bytes
 from .sources import Skipped, SourceAgent, SourceMessage, SourceMultiAgent, SourceSession
+from .strands_documents import DocumentFiles, unmark_bytes
 from .strands_files import PERMANENT_ERRORS, error_reason, list_names, parse_iso_time
 
 T = TypeVar("T")

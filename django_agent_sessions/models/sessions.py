@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions.exceptions import LegalHoldError
 from django_agent_sessions.models import deletion
+from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.models.fields import ExactJSONField, IdField
 from django_agent_sessions.models.querysets import (
     MessageQuerySet,
@@ -99,6 +100,21 @@ class Session(models.Model):
 
     objects = SessionQuerySet.as_manager()
 
+    content_columns = ContentColumns(
+        "session",
+        {
+            "title": ContentKind.DATA,
+            "metadata": ContentKind.DATA,
+            "origin": ContentKind.ORIGIN,
+            "session_id": ContentKind.ID,
+            "external_id": ContentKind.ID,
+            "namespace": ContentKind.ID,
+            "scope": ContentKind.ID,
+            "session_type": ContentKind.NONE,
+        },
+        session="pk",
+    )
+
     class Meta:
         verbose_name = _("agent session")
         verbose_name_plural = _("agent sessions")
@@ -183,6 +199,19 @@ class SessionAgent(SessionRelated):
 
     objects = RowQuerySet.as_manager()
 
+    content_columns = ContentColumns(
+        "agent",
+        {
+            "state": ContentKind.DATA,
+            "conversation_manager_state": ContentKind.STATE,
+            "internal_state": ContentKind.STATE,
+            "window": ContentKind.NONE,
+            "agent_id": ContentKind.ID,
+            "dialect": ContentKind.NONE,
+        },
+        name="agent_id",
+    )
+
     class Meta:
         verbose_name = _("agent")
         verbose_name_plural = _("agents")
@@ -239,6 +268,19 @@ class SessionMessage(SessionRelated):
 
     objects = MessageQuerySet.as_manager()
 
+    content_columns = ContentColumns(
+        "message",
+        {
+            "message": ContentKind.PAYLOAD,
+            "redact_message": ContentKind.PAYLOAD,
+            "text": ContentKind.DERIVED,
+            "role": ContentKind.DERIVED,
+        },
+        name="message_id",
+        stage=1,
+        revision=True,
+    )
+
     class Meta:
         verbose_name = _("message")
         verbose_name_plural = _("messages")
@@ -272,6 +314,16 @@ class SessionMultiAgent(SessionRelated):
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
 
     objects = RowQuerySet.as_manager()
+
+    content_columns = ContentColumns(
+        "orchestrator",
+        {
+            "state": ContentKind.ORCHESTRATOR,
+            "multi_agent_id": ContentKind.ID,
+            "kind": ContentKind.NONE,
+        },
+        name="multi_agent_id",
+    )
 
     class Meta:
         verbose_name = _("orchestrator")

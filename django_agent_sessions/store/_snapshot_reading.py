@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from django_agent_sessions.content import dialects
 from django_agent_sessions.exceptions import SessionConflictError
@@ -25,6 +26,9 @@ from ._snapshot_records import LastMessage, LoadedSnapshot, referenced_ranges
 _MOST_RANGES = 20
 _TRIES = 5
 
+_Attempt: TypeAlias = tuple[LoadedSnapshot | None, bool]
+"""What was read, and whether it did not change meanwhile."""
+
 
 class SnapshotReader(OrchestratorSnapshotStore):
     def last_row(self, agent: AgentRecord) -> LastMessage | None:
@@ -32,6 +36,11 @@ class SnapshotReader(OrchestratorSnapshotStore):
         rows = conversation(self.using, agent).order_by("-message_id")
         values = rows.values_list("message_id", "pk", "revision").first()
         return None if values is None else LastMessage(*values)
+
+    def latest_revision(self, agent: AgentRecord) -> int | None:
+        """Return the revision of an agent's latest snapshot; None if it does not exist."""
+        latest = snapshot_rows(self.using, agent).filter(snapshot_id=LATEST_SNAPSHOT_ID)
+        return latest.values_list("revision", flat=True).first()
 
     @retry_reads
     def load_snapshot(
@@ -41,55 +50,46 @@ class SnapshotReader(OrchestratorSnapshotStore):
         rows = self._named_snapshots(session_id).filter(
             agent__agent_id=agent_id, snapshot_id=snapshot_id
         )
-        for _ in range(_TRIES):
-            row = rows.select_related("session", "agent").first()
-            if row is None or row.agent is None:
-                return None
-            agent = agent_without_state(row.agent)
-            if snapshot_id == LATEST_SNAPSHOT_ID and self._has_later_runs(agent, row):
-                return self._snapshot_of_log(session_id, agent_id, row.revision)
-            contents, redacted, tail = self._referenced_messages(
-                agent.on_branch(row.branch), row.messages, row.length
-            )
-            revision = row.revision if snapshot_id == LATEST_SNAPSHOT_ID else None
-            if snapshot_id != LATEST_SNAPSHOT_ID:
-                latest = snapshot_rows(self.using, agent).filter(snapshot_id=LATEST_SNAPSHOT_ID)
-                revision = latest.values_list("revision", flat=True).first()
-            last = self.last_row(agent)
-            version = (row.session.redaction_epoch, row.branch, row.revision)
-            current_version = rows.values_list(
-                "session__redaction_epoch", "branch", "revision"
-            ).first()
-            if current_version != version:
-                continue
-            if row.tail in (None, tail):
-                break
-            if snapshot_id == LATEST_SNAPSHOT_ID:
-                return self._snapshot_of_log(session_id, agent_id, row.revision)
-            raise SessionConflictError(
-                f"messages of snapshot {snapshot_id} of agent {agent_id!r} were deleted since"
-            )
-        else:
-            raise SessionConflictError(
-                f"session {session_id!r} changed on each attempt to read it; try again"
-            )
-        return LoadedSnapshot(
+        return _read_unchanged(session_id, lambda: self._load(rows, session_id, agent_id))
+
+    @retry_reads
+    def load_log(self, session_id: str, agent_id: str) -> LoadedSnapshot | None:
+        """Build the latest snapshot of an agent that has none, from its message log."""
+        return self._snapshot_of_log(session_id, agent_id, None)
+
+    def _load(self, rows: QuerySet[Snapshot], session_id: str, agent_id: str) -> _Attempt:
+        row = rows.select_related("session", "agent").first()
+        if row is None or row.agent is None:
+            return None, True
+        agent = agent_without_state(row.agent)
+        is_latest = row.snapshot_id == LATEST_SNAPSHOT_ID
+        if is_latest and self._has_later_runs(agent, row):
+            return self._snapshot_of_log(session_id, agent_id, row.revision), True
+        contents, redacted, tail = self._referenced_messages(
+            agent.on_branch(row.branch), row.messages, row.length
+        )
+        loaded = LoadedSnapshot(
             session=row.session_id,
             epoch=row.session.redaction_epoch,
             agent=agent.id,
-            revision=revision,
-            last=last,
+            revision=row.revision if is_latest else self.latest_revision(agent),
+            last=self.last_row(agent),
             branch=row.branch,
             messages=row.messages,
             document=row.document,
             contents=contents,
             redacted=frozenset(redacted),
         )
-
-    @retry_reads
-    def load_log(self, session_id: str, agent_id: str) -> LoadedSnapshot | None:
-        """Build the latest snapshot of an agent that has none, from its message log."""
-        return self._snapshot_of_log(session_id, agent_id, None)
+        version = rows.values_list("session__redaction_epoch", "branch", "revision").first()
+        if version != (row.session.redaction_epoch, row.branch, row.revision):
+            return None, False
+        if row.tail in (None, tail):
+            return loaded, True
+        if is_latest:
+            return self._snapshot_of_log(session_id, agent_id, row.revision), True
+        raise SessionConflictError(
+            f"messages of snapshot {row.snapshot_id} of agent {agent_id!r} were deleted since"
+        )
 
     def _has_later_runs(self, agent: AgentRecord, row: Snapshot) -> bool:
         """Return whether a session manager appended messages after the latest snapshot."""
@@ -119,32 +119,27 @@ class SnapshotReader(OrchestratorSnapshotStore):
             agent_id=agent_id,
             dialect=dialects.STRANDS,
         )
-        for _ in range(_TRIES):
-            row = agents.select_related("session").first()
-            if row is None:
-                return None
-            agent = agent_without_state(row)
-            if revision is None and not self._is_log(row, agent):
-                return None
-            last = self.last_row(agent)
-            end = 0 if last is None else last.position + 1
-            data = agent_record(row).data
-            if not end and not data.state and not data.conversation_manager_state:
-                return None
-            messages = [
-                [first, min(stop, end)]
-                for first, stop in window_to_ranges(data.window, end)
-                if first < end
-            ]
-            contents, redacted, _ = self._referenced_messages(agent, messages, end)
-            epochs = agents.values_list("session__redaction_epoch", flat=True)
-            if epochs.first() == row.session.redaction_epoch:
-                break
-        else:
-            raise SessionConflictError(
-                f"session {session_id!r} changed on each attempt to read it; try again"
-            )
-        return LoadedSnapshot(
+        return _read_unchanged(session_id, lambda: self._load_log(agents, revision))
+
+    def _load_log(self, agents: QuerySet[SessionAgent], revision: int | None) -> _Attempt:
+        row = agents.select_related("session").first()
+        if row is None:
+            return None, True
+        agent = agent_without_state(row)
+        if revision is None and not self._is_log(row, agent):
+            return None, True
+        last = self.last_row(agent)
+        end = 0 if last is None else last.position + 1
+        data = agent_record(row).data
+        if not end and not data.state and not data.conversation_manager_state:
+            return None, True
+        messages = [
+            [first, min(stop, end)]
+            for first, stop in window_to_ranges(data.window, end)
+            if first < end
+        ]
+        contents, redacted, _ = self._referenced_messages(agent, messages, end)
+        loaded = LoadedSnapshot(
             session=row.session_id,
             epoch=row.session.redaction_epoch,
             agent=agent.id,
@@ -156,6 +151,8 @@ class SnapshotReader(OrchestratorSnapshotStore):
             contents=contents,
             redacted=frozenset(redacted),
         )
+        epochs = agents.values_list("session__redaction_epoch", flat=True)
+        return loaded, epochs.first() == loaded.epoch
 
     def _referenced_messages(
         self, agent: AgentRecord, messages: list[Any], length: int
@@ -177,3 +174,14 @@ class SnapshotReader(OrchestratorSnapshotStore):
             (row[3] for row, _ in reversed(rows_and_payloads) if row[0] == length - 1), None
         )
         return contents, {row[0] for row, _ in rows_and_payloads if row[2] is not None}, tail
+
+
+def _read_unchanged(session_id: str, read: Callable[[], _Attempt]) -> LoadedSnapshot | None:
+    """Read again while the session changes between the statements of an attempt."""
+    for _ in range(_TRIES):
+        loaded, is_unchanged = read()
+        if is_unchanged:
+            return loaded
+    raise SessionConflictError(
+        f"session {session_id!r} changed on each attempt to read it; try again"
+    )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
-from uuid import UUID
 
 from django.db.models import F
 from django.utils import timezone
@@ -68,12 +67,11 @@ class SnapshotStore(SnapshotReader):
             agent = self.store.agents.open(record, agent_id, dialect=dialects.STRANDS)
         else:
             agent = agent_without_state(row)
-        latest = snapshot_rows(self.using, agent).filter(snapshot_id=LATEST_SNAPSHOT_ID)
-        revision = latest.values_list("revision", flat=True).first()
+        revision = self.latest_revision(agent)
         return SaveState(session.pk, session.redaction_epoch, agent, revision, self.last_row(agent))
 
     def _save(self, head: SaveState, snapshot_id: str, saving: SnapshotWrite) -> SaveState:
-        agent, now = head.agent, timezone.now()
+        agent = head.agent
         last, revision = head.last, head.revision
         document, messages = mask_on_write(saving.document), self._cleaned_messages(saving.messages)
         check_values_size(self.using, document, messages)
@@ -85,26 +83,47 @@ class SnapshotStore(SnapshotReader):
             last = self.last_row(agent)
         usage = Usage()
         if saving.appended:
-            expected = 0 if last is None else last.position + 1
-            records = self.store.append_many(agent, saving.appended, expected=expected, count=False)
-            last = LastMessage(records[-1].message_id, records[-1].id, 0)
-            for message in saving.appended:
-                summary = dialects.get(agent.dialect).summary(message)
-                usage += Usage(1, summary.input_tokens or 0, summary.output_tokens or 0)
-        rows = snapshot_rows(self.using, agent).filter(snapshot_id=snapshot_id)
-        length = saving.length
-        if last is not None and length == last.position + 1:
-            tail: UUID | None = last.key
-        else:
-            tail = key_at(self.using, agent, length - 1)
+            last, usage = self._append(agent, last, saving.appended)
+        self._write_row(head, snapshot_id, saving.length, last, document, messages)
+        if snapshot_id == LATEST_SNAPSHOT_ID:
+            revision = 0 if revision is None else revision + 1
+            if saving.state is not None:
+                self.store.agents.update(agent, saving.state)
+        if usage != Usage() or snapshot_id == LATEST_SNAPSHOT_ID:
+            touch(self.using, head.session, usage)
+        return SaveState(head.session, head.epoch, agent, revision, last)
+
+    def _append(
+        self, agent: AgentRecord, last: LastMessage | None, messages: Sequence[Any]
+    ) -> tuple[LastMessage, Usage]:
+        expected = 0 if last is None else last.position + 1
+        records = self.store.append_many(agent, messages, expected=expected, count=False)
+        usage = Usage()
+        for message in messages:
+            summary = dialects.get(agent.dialect).summary(message)
+            usage += Usage(1, summary.input_tokens or 0, summary.output_tokens or 0)
+        return LastMessage(records[-1].message_id, records[-1].id, 0), usage
+
+    def _write_row(
+        self,
+        head: SaveState,
+        snapshot_id: str,
+        length: int,
+        last: LastMessage | None,
+        document: Any,
+        messages: list[Any],
+    ) -> None:
+        agent, now = head.agent, timezone.now()
+        is_at_end = last is not None and length == last.position + 1
         columns = {
             "branch": MAIN_BRANCH,
             "messages": messages,
             "length": length,
-            "tail": tail,
+            "tail": last.key if last and is_at_end else key_at(self.using, agent, length - 1),
             "document": document,
             "updated_at": now,
         }
+        rows = snapshot_rows(self.using, agent).filter(snapshot_id=snapshot_id)
         if not rows.update(revision=F("revision") + 1, **columns):
             Snapshot(
                 id=new_id(),
@@ -114,13 +133,6 @@ class SnapshotStore(SnapshotReader):
                 created_at=now,
                 **columns,
             ).save(using=self.using, force_insert=True)
-        if snapshot_id == LATEST_SNAPSHOT_ID:
-            revision = 0 if revision is None else revision + 1
-            if saving.state is not None:
-                self.store.agents.update(agent, saving.state)
-        if usage != Usage() or snapshot_id == LATEST_SNAPSHOT_ID:
-            touch(self.using, head.session, usage)
-        return SaveState(head.session, head.epoch, agent, revision, last)
 
     def _move_to_side_branch(self, agent: AgentRecord, keep: int, kind: str) -> None:
         """Move later messages, and the latest snapshot with them, to a side branch."""

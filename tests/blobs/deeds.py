@@ -22,6 +22,8 @@ from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, NewMessage
 
+from .messages import PNG, image, user
+
 SECRET = "planted-secret-in-a-binary"
 NONE = timedelta()
 
@@ -29,12 +31,11 @@ NONE = timedelta()
 def picture(name: str, secret: str = "") -> bytes:
     """An image of some kilobytes, the same for the same name."""
     noise = b"".join(hashlib.sha256(f"{name}{i}".encode()).digest() for i in range(400))
-    return b"\x89PNG\r\n\x1a\n" + noise + secret.encode()
+    return PNG + noise + secret.encode()
 
 
 def message(text: str, *pictures: bytes) -> dict[str, Any]:
-    images = [{"image": {"format": "png", "source": {"bytes": data}}} for data in pictures]
-    return {"role": "user", "content": [{"text": text}, *images]}
+    return user(*map(image, pictures), text=text)
 
 
 A, B, C, D, E = (picture(name) for name in "ABCDE")

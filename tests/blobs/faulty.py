@@ -12,6 +12,8 @@ from typing import Any
 from django.core.files.base import ContentFile
 from django.core.files.storage import FileSystemStorage
 
+from .messages import storages as to_storage
+
 KINDS = ("error", "timeout", "partial", "silent", "late")
 """``error`` and ``timeout``: the call raises and has done nothing. ``late``: it has done everything
 and raises. ``partial``: it has done a half and raises. ``silent``: it has done a half, or nothing
@@ -27,7 +29,7 @@ class StorageError(Exception):
 def storages(folder: Path) -> dict[str, dict[str, Any]]:
     """Settings that send large binaries to such a storage."""
     backend = {"BACKEND": f"{__name__}.FaultyStorage", "OPTIONS": {"location": str(folder)}}
-    return {"STORAGES": {"blobs": backend}, "AGENT_SESSIONS": {"BLOB_STORAGE": "blobs"}}
+    return to_storage(backend)
 
 
 @dataclass

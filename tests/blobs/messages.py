@@ -18,6 +18,11 @@ def picture(size: int = 200_000) -> bytes:
     return PNG + os.urandom(size - len(PNG))
 
 
+def storages(backend: dict[str, Any]) -> dict[str, Any]:
+    """Settings that send large binaries to a storage."""
+    return {"STORAGES": {"blobs": backend}, "AGENT_SESSIONS": {"BLOB_STORAGE": "blobs"}}
+
+
 def image(data: bytes | BlobRef, form: str = "png") -> dict[str, Any]:
     """A block of Strands."""
     return {"image": {"format": form, "source": {"bytes": data}}}
@@ -28,9 +33,9 @@ def document(data: bytes, form: str = "pdf", name: str = "report") -> dict[str, 
     return {"document": {"format": form, "name": name, "source": {"bytes": data}}}
 
 
-def user(*blocks: dict[str, Any]) -> dict[str, Any]:
+def user(*blocks: dict[str, Any], text: str = "Look:") -> dict[str, Any]:
     """A message of Strands with a text before the blocks."""
-    return {"role": "user", "content": [{"text": "Look:"}, *blocks]}
+    return {"role": "user", "content": [{"text": text}, *blocks]}
 
 
 def media(client: Any, message: str, *path: Any, **given: Any) -> Any:

@@ -27,7 +27,7 @@ from tests.processes import outputs, ready, start
 from tests.s3 import bucket_fixture  # noqa: F401 - a fixture
 
 from .deeds import SECRET, expect_clean, picture
-from .restorer import digest
+from .process import digest
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -105,7 +105,7 @@ def data_url(data: bytes) -> str:
 def restored_elsewhere(sdk: str, place: Place) -> str:
     """The hash of the conversation that another process restores."""
     connections.close_all()
-    process = start("tests.blobs.restorer", sdk, json.dumps(place.storage))
+    process = start("tests.blobs.process", "restore", sdk, json.dumps(place.storage))
     ready([process])
     ((found,),) = outputs([process])
     return found

@@ -131,7 +131,7 @@ def test_a_kill_at_any_call_of_the_storage_loses_nothing(folder):
                 tried.append((found, f"{deed}\t{number}\t{way}", [before, after]))
     tried = [(scene(), line, allowed) for _, line, allowed in tried]
     connections.close_all()
-    crasher = start("tests.blobs.crasher", folder)
+    crasher = start("tests.blobs.process", "crash", folder)
     ready([crasher])
     assert crasher.stdin is not None
     for found, line, _ in tried:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from django_agent_sessions.blobs import blob_files
@@ -13,17 +11,10 @@ from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import Blob, BlobReference, SessionMessage
 from django_agent_sessions.values.records import NewMessage
 
+from .messages import image, picture, user
+
 pytestmark = pytest.mark.django_db(transaction=True)
 SECRET = "the-secret-word"
-
-
-def picture(size: int = 20_000) -> bytes:
-    return b"\x89PNG\r\n\x1a\n" + os.urandom(size)
-
-
-def user(*pictures: bytes, text: str = "Look:") -> dict:
-    blocks = [{"image": {"format": "png", "source": {"bytes": data}}} for data in pictures]
-    return {"role": "user", "content": [{"text": text}, *blocks]}
 
 
 @pytest.fixture
@@ -33,7 +24,7 @@ def strands(session, store, blob_folder):
 
 @pytest.mark.parametrize("damage", ["missing", "cut off"])
 def test_what_was_lost_is_stored_again_when_it_is_said_again(strands, store, stored, damage):
-    message = user(picture())
+    message = user(image(picture(20_000)))
     store.append(strands, message)
     (file,) = stored()
     if damage == "missing":
@@ -47,7 +38,7 @@ def test_what_was_lost_is_stored_again_when_it_is_said_again(strands, store, sto
 
 
 def test_nothing_is_popped_that_cannot_be_read(strands, store, stored):
-    message = user(picture())
+    message = user(image(picture(20_000)))
     store.append(strands, message)
     (file,) = stored()
     data = file.read_bytes()
@@ -62,10 +53,10 @@ def test_nothing_is_popped_that_cannot_be_read(strands, store, stored):
 def test_a_picture_that_was_said_often_is_read_once_by_a_redaction(
     strands, store, session, monkeypatch
 ):
-    data = picture()
+    data = picture(20_000)
     for _ in range(10):
-        store.append(strands, user(data))
-    store.append(strands, user(picture(), text=SECRET))
+        store.append(strands, user(image(data)))
+    store.append(strands, user(image(picture(20_000)), text=SECRET))
     reads: list[int] = []
     read = blob_files.read
 
@@ -80,14 +71,14 @@ def test_a_picture_that_was_said_often_is_read_once_by_a_redaction(
 
 
 def test_lowered_limits_do_not_stand_in_the_way_of_a_redaction(strands, store, session, settings):
-    store.append(strands, user(picture(), picture(), text=SECRET))
+    store.append(strands, user(image(picture(20_000)), image(picture(20_000)), text=SECRET))
     settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "MAX_BLOBS": 1, "MAX_BLOB_BYTES": 10_000}
     assert redact(session.id, Find(SECRET), reason="test").messages == 1
     assert SECRET not in str(store.payloads(strands))
 
 
 def test_a_retry_in_a_held_session_keeps_what_was_said_first(strands, store, stored, session):
-    first = NewMessage(user(picture()))
+    first = NewMessage(user(image(picture(20_000))))
     store.append(strands, first)
     hold(session.id, reason="court")
     other = NewMessage(user(text="something else"), id=first.id)
@@ -98,7 +89,7 @@ def test_a_retry_in_a_held_session_keeps_what_was_said_first(strands, store, sto
 
 
 def test_a_binary_without_a_row_does_not_stand_in_the_way_of_a_redaction(strands, store, session):
-    store.append(strands, user(picture(), text=SECRET))
+    store.append(strands, user(image(picture(20_000)), text=SECRET))
     BlobReference.objects.all().delete()
     Blob.objects.all().delete()
     assert redact(session.id, Find(SECRET), reason="test").messages == 1

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from datetime import timedelta
 
 import pytest
 from django.core.checks import run_checks
+from django.core.files.storage import InMemoryStorage
+from django.core.files.storage import storages as default_storages
 from django.core.management import call_command
 from django.db import transaction
 from django.test import override_settings
@@ -26,19 +27,7 @@ from django_agent_sessions.models import Blob, BlobReference, SessionMessage
 from django_agent_sessions.rest.redaction import RedactionSerializer
 from django_agent_sessions.values.records import NewMessage
 
-PNG = b"\x89PNG\r\n\x1a\n"
-
-
-def image(data: bytes) -> dict:
-    return {"image": {"format": "png", "source": {"bytes": data}}}
-
-
-def user(*blocks: dict) -> dict:
-    return {"role": "user", "content": [{"text": "Look:"}, *blocks]}
-
-
-def picture(size: int = 20_000) -> bytes:
-    return PNG + os.urandom(size)
+from .messages import PNG, image, picture, storages, user
 
 
 @pytest.fixture
@@ -50,7 +39,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_a_large_binary_is_a_file_and_the_message_comes_back_equal(strands, store, stored):
-    message = user(image(picture()), {"document": {"source": {"bytes": b"%PDF-" + bytes(9000)}}})
+    message = user(
+        image(picture(20_000)), {"document": {"source": {"bytes": b"%PDF-" + bytes(9000)}}}
+    )
     store.append(strands, message)
     assert store.payloads(strands) == [message]
     assert store.messages.list(strands)[0].message == message
@@ -65,6 +56,28 @@ def test_a_large_binary_is_a_file_and_the_message_comes_back_equal(strands, stor
     }
 
 
+class RenamingStorage(InMemoryStorage):
+    """A storage that chooses the names of its files itself, as those that use hashes do."""
+
+    def get_available_name(self, name: str, max_length: int | None = None) -> str:
+        return f"{name}.chosen"
+
+
+def test_a_file_is_found_under_the_name_that_its_storage_chose(session, store, settings):
+    backend = {"BACKEND": f"{__name__}.RenamingStorage"}
+    settings.STORAGES = {**settings.STORAGES, **storages(backend)["STORAGES"]}
+    settings.AGENT_SESSIONS = storages(backend)["AGENT_SESSIONS"]
+    agent = store.agents.open(session, "main", dialect="strands")
+    message = user(image(picture(20_000)))
+
+    store.append(agent, message)
+
+    assert store.payloads(agent) == [message]
+    assert Blob.objects.get().file.endswith(".chosen")
+    store.clear(agent)
+    assert default_storages["blobs"].listdir(f"agent_sessions/{session.id}")[1] == []
+
+
 def test_a_small_binary_stays_in_the_message(strands, store, stored):
     store.append(strands, user(image(PNG + bytes(100))))
     assert stored() == []
@@ -72,7 +85,7 @@ def test_a_small_binary_stays_in_the_message(strands, store, stored):
 
 def test_openai_data_urls_and_base64_come_back_equal(session, store, stored, blob_folder):
     agent = store.agents.open(session)
-    data = base64.b64encode(picture()).decode()
+    data = base64.b64encode(picture(20_000)).decode()
     items = [
         {
             "role": "user",
@@ -92,7 +105,7 @@ def test_openai_data_urls_and_base64_come_back_equal(session, store, stored, blo
 
 
 def test_the_same_image_twenty_times_is_stored_once_in_a_session(strands, store, stored):
-    one = image(picture())
+    one = image(picture(20_000))
     for _ in range(20):
         store.append(strands, user(one))
     assert len(stored()) == 1
@@ -102,7 +115,7 @@ def test_the_same_image_twenty_times_is_stored_once_in_a_session(strands, store,
 
 
 def test_what_nobody_uses_any_more_is_deleted(strands, store, stored):
-    first, second = user(image(picture())), user(image(picture()))
+    first, second = user(image(picture(20_000))), user(image(picture(20_000)))
     store.append_many(strands, [first, second, first])
     assert store.pop(strands) == first
     assert len(stored()) == 2
@@ -118,7 +131,7 @@ def test_what_nobody_uses_any_more_is_deleted(strands, store, stored):
 
 
 def test_deleting_a_session_deletes_its_files_and_no_others(strands, store, stored, session):
-    message = user(image(picture()))
+    message = user(image(picture(20_000)))
     store.append(strands, message)
     other = store.agents.open(store.open("another"), "main", dialect="strands")
     store.append(other, message)
@@ -128,7 +141,7 @@ def test_deleting_a_session_deletes_its_files_and_no_others(strands, store, stor
 
 
 def test_a_redaction_takes_the_file_away(strands, store, stored, session):
-    message = user(image(picture()))
+    message = user(image(picture(20_000)))
     record = store.append(strands, message)
     redact(session.id, WholeMessage(record.id), reason="test")
     assert stored() == []
@@ -178,13 +191,13 @@ def test_what_was_not_there_to_be_looked_into_is_told_until_it_is_back(
 
 
 def test_a_guardrail_takes_the_file_away(strands, store, stored):
-    store.append(strands, user(image(picture())))
+    store.append(strands, user(image(picture(20_000))))
     store.messages.redact(strands, 0, user({"text": "[REDACTED]"}))
     assert stored() == []
 
 
 def test_a_held_session_keeps_the_file_until_it_is_released(strands, store, stored, session):
-    message = user(image(picture()))
+    message = user(image(picture(20_000)))
     record = store.append(strands, message)
     hold(session.id, reason="court")
     store.messages.update(strands, 0, user({"text": "something else"}))
@@ -197,7 +210,7 @@ def test_a_held_session_keeps_the_file_until_it_is_released(strands, store, stor
 
 def test_a_rollback_leaves_at_most_an_orphan(strands, store, stored):
     with transaction.atomic():
-        store.append(strands, user(image(picture())))
+        store.append(strands, user(image(picture(20_000))))
         assert len(stored()) == 1
         transaction.set_rollback(True)
     assert store.payloads(strands) == []
@@ -205,7 +218,7 @@ def test_a_rollback_leaves_at_most_an_orphan(strands, store, stored):
 
 
 def test_a_file_is_deleted_only_when_the_deletion_is_committed(strands, store, stored):
-    message = user(image(picture()))
+    message = user(image(picture(20_000)))
     store.append(strands, message)
     with transaction.atomic():
         assert store.pop(strands) == message
@@ -216,7 +229,7 @@ def test_a_file_is_deleted_only_when_the_deletion_is_committed(strands, store, s
 def test_a_missing_file_is_a_clear_error_or_a_placeholder(
     strands, store, stored, settings, session
 ):
-    store.append(strands, user(image(picture())))
+    store.append(strands, user(image(picture(20_000))))
     stored()[0].unlink()
     with pytest.raises(BlobNotFoundError, match=str(session.id)):
         store.payloads(strands)
@@ -230,14 +243,14 @@ def test_a_missing_file_is_a_clear_error_or_a_placeholder(
 
 
 def test_a_damaged_file_is_never_given_to_an_agent(strands, store, stored):
-    store.append(strands, user(image(picture())))
+    store.append(strands, user(image(picture(20_000))))
     stored()[0].write_bytes(b"something else")
     with pytest.raises(BlobNotFoundError, match="damaged"):
         store.payloads(strands)
 
 
 def test_a_retry_of_the_same_message_is_the_same_file(strands, store, stored):
-    message = NewMessage(user(image(picture())))
+    message = NewMessage(user(image(picture(20_000))))
     store.append(strands, message)
     store.append(strands, message, again=True)
     assert len(store.payloads(strands)) == 1
@@ -247,7 +260,7 @@ def test_a_retry_of_the_same_message_is_the_same_file(strands, store, stored):
 def test_limits_are_said_before_anything_is_written(strands, store, stored, settings):
     settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "MAX_BLOB_BYTES": 10_000, "MAX_BLOBS": 2}
     with pytest.raises(PayloadError, match="MAX_BLOB_BYTES"):
-        store.append(strands, user(image(picture())))
+        store.append(strands, user(image(picture(20_000))))
     with pytest.raises(PayloadError, match="MAX_BLOBS"):
         store.append(strands, user(*(image(picture(9000)) for _ in range(3))))
     assert stored() == []
@@ -298,7 +311,7 @@ def test_any_payload_comes_back_equal_from_its_parts(value, least):
 def test_a_prefix_may_be_the_storage_itself(strands, store, stored, settings, prefix):
     settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "BLOB_PREFIX": prefix}
     assert [found.id for found in run_checks() if "agent_sessions" in str(found.id)] == []
-    message = user(image(picture()))
+    message = user(image(picture(20_000)))
     store.append(strands, message)
     assert store.payloads(strands) == [message]
     (stored()[0].parent / "orphan").write_bytes(b"1")
@@ -318,7 +331,7 @@ def test_taking_the_storage_away_is_warned_of(strands, store, settings):
     def told() -> list[str]:
         return [str(found.id) for found in run_checks(databases=["default"])]
 
-    store.append(strands, user(image(picture())))
+    store.append(strands, user(image(picture(20_000))))
     assert told() == []
     settings.AGENT_SESSIONS = {}
     assert told() == ["agent_sessions.W005"]
@@ -331,7 +344,7 @@ def test_taking_the_storage_away_is_warned_of(strands, store, settings):
 
 
 def test_neither_names_nor_errors_tell_a_hash(strands, store, stored, caplog, blob_folder):
-    data = picture()
+    data = picture(20_000)
     store.append(strands, user(image(data)))
     (file,) = stored()
     told = [str(file)]
@@ -352,7 +365,7 @@ def test_neither_names_nor_errors_tell_a_hash(strands, store, stored, caplog, bl
 def test_a_damaged_file_is_told_with_its_message_which_can_be_blanked(
     strands, store, stored, session
 ):
-    record = store.append(strands, user(image(picture())))
+    record = store.append(strands, user(image(picture(20_000))))
     stored()[0].write_bytes(b"half of a secret")
     with pytest.raises(BlobNotFoundError, match=str(record.id)):
         redact(session.id, Find("secret"), reason="test")
@@ -364,7 +377,7 @@ def test_a_damaged_file_is_told_with_its_message_which_can_be_blanked(
 def test_an_alias_that_is_gone_is_an_outage_and_nothing_is_missing(
     strands, store, settings, placeholders
 ):
-    message = user(image(picture()))
+    message = user(image(picture(20_000)))
     store.append(strands, message)
     settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "BLOB_PLACEHOLDERS": placeholders}
     before = settings.STORAGES

@@ -10,7 +10,7 @@ from django_agent_sessions.models import Blob
 from tests.processes import go, outputs, ready, start
 
 from .deeds import NONE, expect_clean, message
-from .together import PICTURES
+from .process import PICTURES
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 
@@ -21,7 +21,7 @@ def test_every_message_keeps_its_images_and_no_file_is_left_over(store, blob_fol
     connections.close_all()
     work = ["append"] * 2 + ["change"] * 2 + ["read"]
     started = [
-        start("tests.blobs.together", blob_folder, name, number, 15)
+        start("tests.blobs.process", "together", blob_folder, name, number, 15)
         for number, name in enumerate(work)
     ]
     ready(started)

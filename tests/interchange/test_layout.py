@@ -9,7 +9,7 @@ from django.core.files.storage import FileSystemStorage, InMemoryStorage
 
 from django_agent_sessions.blobs.file_storage import write_file
 from django_agent_sessions.exceptions import PayloadError
-from django_agent_sessions.interchange.layout import Layout
+from django_agent_sessions.interchange.strands_layout import Layout
 
 MESSAGE: Any = {"message": {"role": "user", "content": [{"text": "hello"}]}, "message_id": 0}
 MESSAGES = "session_s/agents/agent_a/messages"

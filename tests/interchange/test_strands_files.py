@@ -7,9 +7,9 @@ from django.core.files.storage import FileSystemStorage
 
 from django_agent_sessions.adapters.strands import DjangoSessionManager
 from django_agent_sessions.interchange import import_sessions
-from django_agent_sessions.interchange.layout import Layout
 from django_agent_sessions.interchange.strands_export import export_strands_files
 from django_agent_sessions.interchange.strands_files import StrandsFiles
+from django_agent_sessions.interchange.strands_layout import Layout
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.store import SessionStore

@@ -15,7 +15,7 @@ from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
 from django_agent_sessions.exceptions import PayloadError
-from django_agent_sessions.interchange.layout import Layout
+from django_agent_sessions.interchange.strands_layout import Layout
 
 from . import stored
 

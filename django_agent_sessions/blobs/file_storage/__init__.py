@@ -19,6 +19,7 @@ from .streams import Pieces
 
 __all__ = [
     "Pieces",
+    "add_file",
     "create_file",
     "delete_files",
     "in_parallel",
@@ -63,6 +64,14 @@ def write_file(storage: Storage, name: str, data: bytes) -> None:
     the storage: if it cannot overwrite, the old file is deleted before the new one is written.
     """
     _backend(storage).write(name, data)
+
+
+def add_file(storage: Storage, name: str, data: bytes) -> str:
+    """Write a file under a name that no other has; return the name under which it is stored.
+
+    The write is atomic and durable as that of :func:`write_file`.
+    """
+    return _backend(storage).add(name, data)
 
 
 def create_file(storage: Storage, name: str, data: bytes) -> None:

@@ -34,6 +34,11 @@ class FileSystemBackend(StorageBackend):
         path = self.storage.path(name)
         self._put(path, data, lambda temporary: os.replace(temporary, path))
 
+    def add(self, name: str, data: bytes) -> str:
+        """Write a file under a name that no other has."""
+        self.write(name, data)
+        return name
+
     def create(self, name: str, data: bytes) -> None:
         """Write a temporary file and move it to its name, unless that exists."""
         path = self.storage.path(name)

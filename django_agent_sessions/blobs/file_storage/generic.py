@@ -60,6 +60,13 @@ class StorageBackend:
             self.storage.delete(name)
         self._save(name, data)
 
+    def add(self, name: str, data: bytes) -> str:
+        """Write a file under a name that no other has; return the name that the storage chose."""
+        saved = self.storage.save(name, ContentFile(data))
+        if not self._is_stored(saved, data):
+            raise OSError(f"the storage did not store all {len(data)} bytes of file {name!r}")
+        return saved
+
     def create(self, name: str, data: bytes) -> None:
         """Write a new file; raise :exc:`FileExistsError` if it exists."""
         if self.storage.exists(name):
@@ -94,12 +101,10 @@ class StorageBackend:
         return False
 
     def _save(self, name: str, data: bytes) -> None:
-        saved = self.storage.save(name, ContentFile(data))
+        saved = self.add(name, data)
         if saved.replace("\\", "/") != name:
             self.storage.delete(saved)
             raise FileExistsError(f"another process wrote file {name!r} at the same time")
-        if not self._is_stored(name, data):
-            raise OSError(f"the storage did not store all {len(data)} bytes of file {name!r}")
 
     def _is_stored(self, name: str, data: bytes) -> bool:
         """Return whether the storage has exactly the saved data."""

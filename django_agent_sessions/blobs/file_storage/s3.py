@@ -112,6 +112,11 @@ class S3Backend(StorageBackend):
         """Write an object with one request."""
         self._put(self._key(name), data)
 
+    def add(self, name: str, data: bytes) -> str:
+        """Write a file under a name that no other has."""
+        self.write(name, data)
+        return name
+
     def create(self, name: str, data: bytes) -> None:
         """Write a new object; raise :exc:`FileExistsError` if it exists."""
         key = self._key(name)

@@ -18,12 +18,12 @@ from django_agent_sessions import audit, serving
 from django_agent_sessions.exceptions import AgentSessionsError
 from django_agent_sessions.interchange import export_markdown, export_sessions
 from django_agent_sessions.interchange.jsonl_blobs import blob_directory
-from django_agent_sessions.interchange.layout import Layout
 from django_agent_sessions.interchange.locations import open_location
 from django_agent_sessions.interchange.owner_mapping import find_user
 from django_agent_sessions.interchange.row_pages import each_session
 from django_agent_sessions.interchange.sources import Skipped
 from django_agent_sessions.interchange.strands_export import export_strands_files, has_strands_agent
+from django_agent_sessions.interchange.strands_layout import Layout
 from django_agent_sessions.management.atomic_files import new_file
 from django_agent_sessions.management.options import (
     add_actor,

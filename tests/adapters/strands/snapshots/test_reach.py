@@ -198,7 +198,7 @@ def test_a_session_that_a_message_log_wrote_too_stays_when_its_snapshots_go():
 def test_an_agent_of_another_sdk_is_refused(store):
     store.agents.open(store.open("s"), "default")
 
-    with pytest.raises(StorageError, match="not in the format of Strands"):
+    with pytest.raises(StorageError, match="in the format 'openai', not 'strands'"):
         run(DjangoStorage().write(LATEST, saved(message("a"))))
 
 

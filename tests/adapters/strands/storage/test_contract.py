@@ -9,7 +9,7 @@ import pytest
 from django.core.files.storage import FileSystemStorage
 
 from django_agent_sessions.adapters.strands import StorageSessionRepository
-from django_agent_sessions.interchange.layout import Layout
+from django_agent_sessions.interchange.strands_layout import Layout
 from django_agent_sessions.testing import Contract, ConversationContract
 from django_agent_sessions.values.owners import NOBODY
 from tests.adapters.strands.test_contract import MessageDriver, RepositoryDriver

@@ -10,7 +10,7 @@ from django.core.files.storage import FileSystemStorage
 from strands.types.exceptions import SessionException
 from strands.types.session import SessionAgent
 
-from django_agent_sessions.interchange.layout import Layout
+from django_agent_sessions.interchange.strands_layout import Layout
 from tests.adapters.strands.layouts import agent, graph
 
 from .messages import message

@@ -6,7 +6,7 @@ import pytest
 from strands.types.session import Session, SessionAgent, SessionType
 
 from django_agent_sessions.exceptions import InvalidIdError
-from django_agent_sessions.interchange.layout import Layout
+from django_agent_sessions.interchange.strands_layout import Layout
 from django_agent_sessions.testing import HOSTILE_IDS, INVALID_IDS
 from tests.adapters.strands.layouts import graph
 

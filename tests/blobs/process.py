@@ -1,14 +1,23 @@
-"""A process that writes large binaries into one conversation beside others.
+"""Another process that works with large binaries: ``python -m tests.blobs.process WORK …``.
 
-``python -m tests.blobs.together FOLDER append|change|read NUMBER ROUNDS``
+* ``together FOLDER append|change|read NUMBER ROUNDS`` works on one conversation beside others;
+* ``crash FOLDER`` reads lines of a deed, the number of a call, the way and the session's id,
+  divided by tabs, and does each deed in a child that is killed at that call of the storage;
+* ``restore strands|openai STORAGE`` prints the hash of the conversation ``s``.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import json
 import os
 import random
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import django
 from django.test import override_settings
@@ -20,19 +29,13 @@ from django_agent_sessions.governance.redaction import Find, WholeMessage, redac
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.records import AgentRecord
 
-from .deeds import message, picture
+from . import faulty
+from .deeds import DEEDS, again, message, picture
+from .messages import storages
 
+FOLDERS = "django.core.files.storage.FileSystemStorage"
 PICTURES = [picture(str(number)) for number in range(4)]
 """All processes use the same ones, so that each is needed and not needed again and again."""
-
-
-def storages(folder: Path) -> dict[str, dict[str, object]]:
-    """Settings that send large binaries to a folder."""
-    backend: dict[str, object] = {
-        "BACKEND": "django.core.files.storage.FileSystemStorage",
-        "OPTIONS": {"location": str(folder)},
-    }
-    return {"STORAGES": {"blobs": backend}, "AGENT_SESSIONS": {"BLOB_STORAGE": "blobs"}}
 
 
 def append(store: SessionStore, agent: AgentRecord, chance: random.Random, text: str) -> None:
@@ -75,7 +78,13 @@ def read(store: SessionStore, agent: AgentRecord, chance: random.Random, text: s
         assert all(data in PICTURES for data in images)
 
 
-def main(work: str, number: str, rounds: int) -> None:
+def together(folder: str, work: str, number: str, rounds: str) -> None:
+    backend = {"BACKEND": FOLDERS, "OPTIONS": {"location": folder}}
+    with override_settings(**storages(backend)):
+        work_together(work, number, int(rounds))
+
+
+def work_together(work: str, number: str, rounds: int) -> None:
     store = SessionStore()
     session = store.open("shared")
     agent = store.agents.open(session, "main", dialect="strands")
@@ -88,6 +97,59 @@ def main(work: str, number: str, rounds: int) -> None:
     os.write(1, b"done\n")
 
 
+def die(deed: str, number: str, kind: str, session: str) -> None:
+    """Does a deed in a child, which has connections and threads of its own."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            found = again(session)
+            faulty.begin(int(number), kind)
+            DEEDS[deed](found)
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    ended = os.waitstatus_to_exitcode(status)
+    assert ended in {0, -signal.SIGKILL}, (deed, number, kind, ended)
+    os.write(1, b"killed\n" if ended else b"acknowledged\n")
+
+
+def crash(folder: str) -> None:
+    with override_settings(**faulty.storages(Path(folder))):
+        os.write(1, b"ready\n")
+        for line in sys.stdin:
+            die(*line.rstrip("\n").split("\t"))
+
+
+def digest(value: Any) -> str:
+    """The hash of a payload with all its bytes."""
+    text = json.dumps(value, default=lambda data: data.hex(), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def restored(sdk: str) -> list[Any]:
+    """The conversation, as an agent of this process has it."""
+    # Only one of them: an SDK takes seconds to import.
+    if sdk == "strands":
+        from tests.adapters.strands.agents import build
+
+        return list(build().messages)
+    from django_agent_sessions.adapters.openai_agents import DjangoSession
+
+    return list(asyncio.run(DjangoSession("s").get_items()))
+
+
+def restore(sdk: str, storage: str) -> None:
+    with override_settings(**storages(json.loads(storage))):
+        print("ready")
+        print(digest(restored(sdk)))
+
+
 if __name__ == "__main__":
-    with override_settings(**storages(Path(sys.argv[1]))):
-        main(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    WORK: dict[str, Callable[..., None]] = {
+        "together": together,
+        "crash": crash,
+        "restore": restore,
+    }
+    WORK[sys.argv[1]](*sys.argv[2:])
