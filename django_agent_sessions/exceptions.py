@@ -7,7 +7,8 @@
     │  └ MissingDependencyError (ImportError)      names the extra to install
     ├ SessionNotFoundError                         no such session, or another owner's
     ├ SessionConflictError                         another process modified the session
-    │  └ StaleSessionError                         a redaction happened since the last read
+    │  ├ StaleSessionError                         a redaction happened since the last read
+    │  └ MatchesChangedError                       a redaction has other matches than its preview
     ├ SessionBusyError                             another run holds the session's lease
     ├ InvalidIdError (ValueError)                  an id that is not allowed
     ├ PayloadError (TypeError)                     not JSON, over a limit, or not restorable
@@ -64,6 +65,18 @@ class SessionConflictError(AgentSessionsError):
 
 class StaleSessionError(SessionConflictError):
     """A redaction happened after the caller read the session; reload it before writing."""
+
+
+class MatchesChangedError(SessionConflictError):
+    """A redaction has other matches than the preview that its caller has seen.
+
+    Attributes:
+        result: The present matches, which were not redacted.
+    """
+
+    def __init__(self, result: Any) -> None:
+        super().__init__("the matches are not those of the preview; check them and try again")
+        self.result = result
 
 
 class SessionBusyError(AgentSessionsError):
