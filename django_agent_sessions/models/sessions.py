@@ -249,8 +249,8 @@ class SessionMessage(SessionRelated):
     source = models.UUIDField(_("copy of"), null=True, editable=False)
     run_id = models.UUIDField(_("run"), null=True, editable=False)
     revision = models.PositiveIntegerField(_("revision"), default=0, editable=False)
-    # The session's change number when the message got its position on the main branch, and when it
-    # was redacted last.
+    # The session's change number when the message got its position on the main branch or was
+    # replaced, and when it was redacted last.
     change = models.PositiveIntegerField(_("change"), default=0, editable=False)
     redaction_change = models.PositiveIntegerField(null=True, editable=False)
     message = ExactJSONField(_("message"))
