@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -24,6 +24,7 @@ from django_agent_sessions.models import (
     StoredObject,
     StoredPart,
 )
+from django_agent_sessions.sql.message_writes import RedactedRow, redact_rows
 
 from ._content_rows import PART_SIZE, Copy
 from ._rows import MessageRow
@@ -46,15 +47,31 @@ def replace(using: str, copy: Copy, new: Mapping[str, Any], *, change: int) -> N
         columns["updated_at"] = timezone.now()
     if isinstance(copy.row, Session):
         columns["header_change"] = change
-    _update(using, copy, columns)
+    rows = type(copy.row)._base_manager.using(using).filter(pk=copy.key)
+    if not rows.update(**columns):
+        raise RetryError
 
 
-def replace_message(
-    using: str, copy: Copy, row: MessageRow, event: AuditEvent, *, change: int, keep: bool
+def replace_messages(
+    using: str,
+    messages: Sequence[tuple[Copy, MessageRow]],
+    event: AuditEvent,
+    *,
+    change: int,
+    keep: bool,
 ) -> None:
-    """Write the redacted version of a message; ``keep`` keeps the original."""
-    check_statement_size(using, row.texts * 2)
-    _update(using, copy, redacted_columns(row, event, change=change, keep=keep))
+    """Write the redacted versions of messages; ``keep`` keeps the originals.
+
+    Raises ``RetryError`` if a message was deleted or has another revision.
+    """
+    for _, row in messages:
+        check_statement_size(using, row.texts * 2)
+    rows = [
+        RedactedRow(copy.key, copy.version, row.texts[0], row.neutral_columns(), row.created_at)
+        for copy, row in messages
+    ]
+    if redact_rows(using, rows, event.pk, change=change, keep=keep) != len(rows):
+        raise RetryError
 
 
 def discard_originals(
@@ -121,14 +138,6 @@ def increment_redaction_epoch(
     if redacted:
         on_written(using, session.pk, "redact")
     return epoch
-
-
-def _update(using: str, copy: Copy, columns: Mapping[str, Any]) -> None:
-    rows = type(copy.row)._base_manager.using(using).filter(pk=copy.key)
-    if isinstance(copy.row, SessionMessage):
-        rows = rows.filter(revision=copy.row.revision)
-    if not rows.update(**columns):
-        raise RetryError
 
 
 def _replace_bytes(using: str, row: StoredObject, data: bytes) -> None:

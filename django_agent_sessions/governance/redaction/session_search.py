@@ -63,6 +63,8 @@ class SessionSearch:
         self._dry_run = dry_run
         keep = is_original_kept(session)
         self._messages = MessageSearch(using, session.pk, groups, keep=keep, with_texts=dry_run)
+        everywhere = bool(groups.everywhere)
+        self._models = content_models() if everywhere else [SessionMessage, Snapshot]
         self._members: dict[UUID, MessageCopies] = {}
         self._rows: dict[type[Model], _SearchedRows] = {}
         # The changed messages when the snapshots were searched.
@@ -74,7 +76,7 @@ class SessionSearch:
         """Search the rows that were not searched yet, and return their number."""
         count = 0
         self._members = copies_in_session(self._using, self.session.pk, self._families)
-        for model in self._models():
+        for model in self._models:
             if model is Snapshot and self._refs != (refs := self._changed_refs()):
                 # Their variants depend on the changed messages.
                 self._refs = refs
@@ -101,7 +103,7 @@ class SessionSearch:
         Requires the session's lock.
         """
         self._members = copies_in_session(self._using, self.session.pk, self._families)
-        return sum(map(self._count_written, self._models()))
+        return sum(map(self._count_written, self._models))
 
     def _count_written(self, model: type[Model]) -> int:
         if (searched := self._rows.get(model)) is None:
@@ -113,11 +115,6 @@ class SessionSearch:
         }
         searched.forget(gone | searched.stale)
         return len(gone | searched.stale)
-
-    def _models(self) -> list[type[Model]]:
-        if self._groups.everywhere:
-            return content_models()
-        return [SessionMessage, Snapshot]
 
     def _limit(self, model: type[Model]) -> Collection[UUID] | None:
         """Return the keys of the rows to search; None for all rows."""
@@ -169,7 +166,7 @@ class SessionSearch:
     @property
     def findings(self) -> Iterator[RowFindings]:
         """What was found, in the order of the models and of their keys."""
-        for model in self._models():
+        for model in self._models:
             found = self._rows[model].findings if model in self._rows else {}
             for key in sorted(found):
                 yield found[key]
