@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, TextField, Value
-from django.db.models.functions import Coalesce
+from django.db.models import F
 from django.utils import timezone
 
 from django_agent_sessions import conf
@@ -54,22 +53,22 @@ def replace(using: str, copy: Copy, new: Mapping[str, Any], *, change: int) -> N
 
 def replace_messages(
     using: str,
-    messages: Sequence[tuple[Copy, MessageRow]],
+    messages: Iterable[tuple[UUID, int, MessageRow]],
     event: AuditEvent,
     *,
     change: int,
     keep: bool,
 ) -> None:
-    """Write the redacted versions of messages; ``keep`` keeps the originals.
+    """Write the redacted versions of messages, given with their revisions.
 
-    Raises ``RetryError`` if a message was deleted or has another revision.
+    ``change`` is the session's next change number; ``keep`` keeps the originals. Raises
+    ``RetryError`` if a message was deleted or has another revision.
     """
-    for _, row in messages:
+    rows = []
+    for key, revision, row in messages:
         check_statement_size(using, row.texts * 2)
-    rows = [
-        RedactedRow(copy.key, copy.version, row.texts[0], row.neutral_columns(), row.created_at)
-        for copy, row in messages
-    ]
+        neutral = row.neutral_columns()
+        rows.append(RedactedRow(key, revision, row.texts[0], neutral, row.created_at))
     if redact_rows(using, rows, event.pk, change=change, keep=keep) != len(rows):
         raise RetryError
 
@@ -96,26 +95,6 @@ def replace_references(using: str, snapshot: UUID, messages: list[Any], length: 
 def replace_derived(using: str, message: UUID, columns: Mapping[str, Any]) -> None:
     """Write the columns that are read from a message's payload."""
     SessionMessage.objects.using(using).filter(pk=message).update(**columns)
-
-
-def redacted_columns(
-    row: MessageRow, event: AuditEvent, *, change: int, keep: bool
-) -> dict[str, Any]:
-    """Return the updated columns of a redacted message; ``change`` is the session's next."""
-    # The text is serialized already.
-    stored = Value(row.texts[0], output_field=TextField())
-    columns = {
-        "redact_message": stored,
-        "redacted_at": row.created_at,
-        "redaction": event.pk,
-        "redaction_change": change,
-        "revision": F("revision") + 1,
-        **row.neutral_columns(),
-    }
-    if not keep:
-        return {"message": stored, **columns}
-    # The retention time of the original begins with the first redaction.
-    return {**columns, "redacted_at": Coalesce("redacted_at", Value(row.created_at))}
 
 
 def is_original_kept(session: Session) -> bool:

@@ -35,11 +35,8 @@ class RowFindings:
     is_copy: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.hits or self.kept or self.unread or self.is_changed)
-
-    @property
-    def is_changed(self) -> bool:
-        return bool(self.values) or self.message is not None
+        found = self.hits or self.kept or self.unread or self.values
+        return bool(found) or self.message is not None
 
     def place(self, column: str) -> Place:
         """Return the place of a column of the row."""

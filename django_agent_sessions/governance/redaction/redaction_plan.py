@@ -176,10 +176,13 @@ class RedactionPlan:
         for found in changes:
             if found.message is None:
                 replace(self._using, found.copy, found.values, change=number)
-        messages = [(found.copy, found.message) for found in changes if found.message is not None]
+        messages = [
+            (found.copy.key, found.copy.version, found.message)
+            for found in changes
+            if found.message is not None
+        ]
         replace_messages(self._using, messages, event, change=number, keep=keep)
-        keys = [copy.key for copy, _ in messages]
-        blobs.update_references(self._using, session.pk, keys)
+        blobs.update_references(self._using, session.pk, [key for key, _, _ in messages])
         session.redaction_epoch = increment_redaction_epoch(self._using, session)
 
     def result(self) -> Redaction:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -164,17 +164,19 @@ class SessionSearch:
     # --- result ------------------------------------------------------------------------------
 
     @property
-    def findings(self) -> Iterator[RowFindings]:
+    def findings(self) -> list[RowFindings]:
         """What was found, in the order of the models and of their keys."""
-        for model in self._models:
-            found = self._rows[model].findings if model in self._rows else {}
-            for key in sorted(found):
-                yield found[key]
+        return [
+            found
+            for model in self._models
+            if model in self._rows
+            for _, found in sorted(self._rows[model].findings.items())
+        ]
 
     @property
     def changes(self) -> list[RowFindings]:
         """The rows to write."""
-        return [found for found in self.findings if found.is_changed]
+        return [found for found in self.findings if found.values or found.message is not None]
 
     @property
     def secrets(self) -> set[str]:
@@ -182,7 +184,7 @@ class SessionSearch:
         return set().union(*(found.secrets for found in self.findings))
 
     def result(self) -> Redaction:
-        findings, changes = list(self.findings), self.changes
+        findings, changes = self.findings, self.changes
         messages = sum(found.message is not None for found in changes)
         return Redaction(
             [hit for found in findings for hit in found.hits],
