@@ -6,8 +6,10 @@
     ├ ConfigurationError (ImproperlyConfigured)
     │  └ MissingDependencyError (ImportError)      names the extra to install
     ├ SessionNotFoundError                         no such session, or another owner's
+    │  └ TargetNotFoundError                       no such agent, message, branch or snapshot in it
     ├ SessionConflictError                         another process modified the session
-    │  └ StaleSessionError                         a redaction happened since the last read
+    │  ├ StaleSessionError                         a redaction happened since the last read
+    │  └ MatchesChangedError                       a redaction has other matches than its preview
     ├ SessionBusyError                             another run holds the session's lease
     ├ InvalidIdError (ValueError)                  an id that is not allowed
     ├ PayloadError (TypeError)                     not JSON, over a limit, or not restorable
@@ -58,12 +60,37 @@ class SessionNotFoundError(AgentSessionsError):
     """The session does not exist or has another owner."""
 
 
+class TargetNotFoundError(SessionNotFoundError):
+    """The session has no such agent, message, branch or snapshot.
+
+    Args:
+        kind: What was named: ``"agent"``, ``"message"``, ``"branch"`` or ``"snapshot"``.
+        text: The message of the error.
+    """
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
 class SessionConflictError(AgentSessionsError):
     """Another process modified the conversation; reload it and try again."""
 
 
 class StaleSessionError(SessionConflictError):
     """A redaction happened after the caller read the session; reload it before writing."""
+
+
+class MatchesChangedError(SessionConflictError):
+    """A redaction has other matches than the preview that its caller has seen.
+
+    Attributes:
+        result: The present matches, which were not redacted.
+    """
+
+    def __init__(self, result: Any) -> None:
+        super().__init__("the matches are not those of the preview; check them and try again")
+        self.result = result
 
 
 class SessionBusyError(AgentSessionsError):

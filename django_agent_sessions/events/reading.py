@@ -164,12 +164,7 @@ class _Reader:
 
     def _remove(self, agent: UUID, intact: int) -> None:
         """Add the event for the messages after a position."""
-        last = last_message_upto(agent, intact)
-        if last is not None and last.revision:
-            # It may have changed since it is the last one: it is sent again.
-            intact = last.position - 1
-            last = last_message_upto(agent, intact)
-        self.cursor = self.cursor.with_agent(agent, last)
+        self.cursor = self.cursor.with_agent(agent, last_message_upto(agent, intact))
         self.events.append(RemovedEvent(self.cursor, agent, intact + 1))
 
     # --- redactions --------------------------------------------------------------------------

@@ -5,20 +5,15 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
-from django.db.models import F
 from django.utils import timezone
 
 from django_agent_sessions import audit
-from django_agent_sessions.blobs import update_references
-from django_agent_sessions.db import bridge
-from django_agent_sessions.exceptions import (
-    LegalHoldError,
-    ReasonRequiredError,
-    SessionNotFoundError,
-)
+from django_agent_sessions.exceptions import LegalHoldError
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
+from django_agent_sessions.store.contents import discard_originals
+
+from .session_change import SessionChange, change
 
 
 def hold(session: UUID, *, reason: str, actor: Any = None, using: str | None = None) -> bool:
@@ -60,35 +55,27 @@ def check_and_record_deletion(instance: Session, using: str, **kwargs: Any) -> N
 
 
 def _set(session: UUID, held: bool, *, reason: str, actor: Any, using: str | None) -> bool:
-    if not reason.strip():
-        raise ReasonRequiredError("a legal hold requires a reason")
-    alias = bridge.database(using)
-    with transaction.atomic(alias):
-        rows = Session.objects.using(alias).filter(pk=session)
+    def apply(current: SessionChange) -> bool:
+        row = current.session
+        if row.legal_hold == held:
+            return False
         # Deleting content reads the flag under a lock of this row, which excludes this lock.
-        if rows.select_for_update().values_list("pk").first() is None:
-            raise SessionNotFoundError(f"session {session} does not exist")
-        changed = rows.exclude(legal_hold=held).update(
-            legal_hold=held,
-            # Before the change number: MariaDB assigns in this order.
-            header_change=F("change") + 1,
-            change=F("change") + 1,
-            updated_at=timezone.now(),
-        )
-        if changed:
-            action = AuditEvent.Action.HELD if held else AuditEvent.Action.RELEASED
-            audit.record(action, session=session, actor=actor, reason=reason, using=alias)
-        if changed and not held:
-            _discard_originals(session, alias)
-    return bool(changed)
+        rows = Session.objects.using(current.using).filter(pk=session)
+        number = row.change + 1
+        rows.update(legal_hold=held, change=number, header_change=number, updated_at=timezone.now())
+        current.record(AuditEvent.Action.HELD if held else AuditEvent.Action.RELEASED)
+        if not held:
+            _discard_replaced_texts(current)
+        return True
+
+    what = f"changing the legal hold of session {session}"
+    return change(session, apply, what=what, reason=reason, actor=actor, using=using).result
 
 
-def _discard_originals(session: UUID, using: str) -> None:
+def _discard_replaced_texts(current: SessionChange) -> None:
     """Delete the texts that an agent has replaced: only the hold kept them."""
-    changed = SessionMessage.objects.using(using).filter(
-        session=session, redacted_at__isnull=True, redact_message__isnull=False
+    rows = SessionMessage.objects.using(current.using).filter(
+        session=current.session, redacted_at__isnull=True, redact_message__isnull=False
     )
-    keys = list(changed.values_list("pk", flat=True))
-    if keys:
-        changed.update(message=F("redact_message"), redact_message=None)
-        update_references(using, session, keys)
+    if keys := list(rows.values_list("pk", flat=True)):
+        discard_originals(current.using, current.session.pk, keys, redacted=False)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, Model
+from django.db.models import F
 
 from django_agent_sessions import audit
 from django_agent_sessions.models import (
@@ -22,15 +23,15 @@ from django_agent_sessions.models import (
     Snapshot,
 )
 from django_agent_sessions.models.fields import CorruptPayload
-from django_agent_sessions.store.contents import increment_redaction_epoch
+from django_agent_sessions.store.contents import increment_redaction_epoch, replace_references
 
 from .row_batches import PART, row_batches
 from .timeline import is_import_incomplete
 
 REPAIR_ACTOR = "check_agent_sessions"
 
-_Change = tuple[type[Model], UUID, dict[str, Any]]
-"""A row that refers to positions: its model, its key and its new column values."""
+_Change = Callable[[], object]
+"""Writes the new positions to a row that refers to positions."""
 
 _MAX_COMPARED = 100_000
 """The most messages of an agent with branches that are compared in memory."""
@@ -80,8 +81,8 @@ def close_gaps(using: str, session: Session, agent: UUID) -> str:
     changes = _references(using, agent, moves)
     if changes is None:
         return "a window or snapshot of the agent is corrupt"
-    for model, key, columns in changes:
-        model._base_manager.using(using).filter(pk=key).update(**columns)
+    for change in changes:
+        change()
     free = max(branches) + 1
     changed_branches = 0
     for branch, branch_moves in moves.items():
@@ -159,10 +160,9 @@ def _references(using: str, agent: UUID, moves: Mapping[int, PositionMap]) -> li
             for position in window["kept"]
             if branch_moves.has(position)
         ]
-        columns: dict[str, Any] = {
-            "window": {"kept": positions, "tail": branch_moves.new_position(window["tail"])}
-        }
-        changes.append((SessionAgent, agent, columns))
+        moved = {"kept": positions, "tail": branch_moves.new_position(window["tail"])}
+        rows = SessionAgent.objects.using(using).filter(pk=agent)
+        changes.append(partial(rows.update, window=moved))
     snapshots = Snapshot.objects.using(using).filter(agent=agent)
     for part in row_batches(snapshots, ("branch", "messages", "length"), ("messages",)):
         for snapshot in part:
@@ -170,15 +170,13 @@ def _references(using: str, agent: UUID, moves: Mapping[int, PositionMap]) -> li
             if not isinstance(snapshot["messages"], list):
                 return None
             if branch_moves.closes:
-                columns = {
-                    "messages": _renumbered(snapshot["messages"], branch_moves),
-                    "length": branch_moves.new_position(snapshot["length"]),
-                    "revision": F("revision") + 1,
-                }
-                changes.append((Snapshot, snapshot["pk"], columns))
+                messages = _renumbered(snapshot["messages"], branch_moves)
+                length = branch_moves.new_position(snapshot["length"])
+                changes.append(partial(replace_references, using, snapshot["pk"], messages, length))
     for branch in Branch.objects.using(using).filter(agent=agent, number__in=moves):
         if (start := moves[branch.number].new_position(branch.start)) != branch.start:
-            changes.append((Branch, branch.pk, {"start": start}))
+            branches = Branch.objects.using(using).filter(pk=branch.pk)
+            changes.append(partial(branches.update, start=start))
     return changes
 
 

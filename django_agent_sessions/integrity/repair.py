@@ -6,10 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import Count, Exists, OuterRef, Sum
 
 from django_agent_sessions.blobs import blob_rows, update_references
+from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.governance.session_change import SessionChange, change
 from django_agent_sessions.models import (
     Blob,
     BlobReference,
@@ -20,7 +21,7 @@ from django_agent_sessions.models import (
     TurnUsage,
 )
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
-from django_agent_sessions.store.locking import lock_session, write
+from django_agent_sessions.store.contents import replace_derived
 
 from .batch import Agent, Batch, UsageSum
 from .binaries import dangling_references
@@ -56,17 +57,16 @@ def repair_findings(using: str, session: UUID, findings: Sequence[Finding]) -> d
 
 
 def _repair_kind(using: str, session: UUID, kind: Kind, findings: Sequence[Finding]) -> str:
-    def repair(unsure: bool) -> str:
+    def repair(current: SessionChange) -> str:
         # Each repair reads the current rows, so a retry is safe.
-        with transaction.atomic(using):
-            row = lock_session(using, session)
-            if row is None:
-                return _DELETED
-            if row.legal_hold and kind is not Kind.LEASE:
-                return _UNDER_LEGAL_HOLD
-            return _REPAIRS[kind](using, row, findings)
+        if current.session.legal_hold and kind is not Kind.LEASE:
+            return _UNDER_LEGAL_HOLD
+        return _REPAIRS[kind](using, current.session, findings)
 
-    return write(using, repair, what=f"repairing session {session}")
+    try:
+        return change(session, repair, what=f"repairing session {session}", using=using).result
+    except SessionNotFoundError:
+        return _DELETED
 
 
 def _repair_derived_columns(using: str, session: Session, findings: Sequence[Finding]) -> str:
@@ -84,7 +84,7 @@ def _repair_derived_columns(using: str, session: Session, findings: Sequence[Fin
             if agent is None or isinstance(content, CorruptPayload):
                 continue
             if columns := wrong_derived_columns(batch, row, agent, content):
-                SessionMessage.objects.using(using).filter(pk=row.pk).update(**columns)
+                replace_derived(using, row.pk, columns)
     return ""
 
 

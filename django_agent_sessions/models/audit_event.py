@@ -9,6 +9,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions.exceptions import AuditError
+from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.models.querysets import AuditQuerySet
 from django_agent_sessions.values.ids import new_id
 
@@ -46,6 +47,18 @@ class AuditEvent(models.Model):
     created_at = models.DateTimeField(_("when"), default=timezone.now)
 
     objects = AuditQuerySet.as_manager()
+
+    content_columns = ContentColumns(
+        "event",
+        {
+            "reason": ContentKind.AUDIT,
+            "details": ContentKind.NONE,
+            "action": ContentKind.NONE,
+            "actor": ContentKind.NONE,
+            "actor_id": ContentKind.NONE,
+        },
+        session=None,
+    )
 
     class Meta:
         # Django's own related-object access also uses the manager that rejects changes.

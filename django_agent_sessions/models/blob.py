@@ -6,6 +6,7 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.values.ids import new_id
 
 from .sessions import Session
@@ -26,6 +27,17 @@ class Blob(models.Model):
     storage = models.CharField(_("storage"), max_length=100, editable=False)
     file = models.CharField(_("file"), max_length=255, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+
+    content_columns = ContentColumns(
+        "blob",
+        {
+            # The file is content. Messages refer to it, and are redacted with it.
+            "file": ContentKind.NONE,
+            "sha256": ContentKind.NONE,
+            "media_type": ContentKind.NONE,
+            "storage": ContentKind.NONE,
+        },
+    )
 
     class Meta:
         verbose_name = _("large binary")

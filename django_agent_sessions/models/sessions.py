@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions.exceptions import LegalHoldError
 from django_agent_sessions.models import deletion
+from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.models.fields import ExactJSONField, IdField
 from django_agent_sessions.models.querysets import (
     MessageQuerySet,
@@ -99,6 +100,21 @@ class Session(models.Model):
 
     objects = SessionQuerySet.as_manager()
 
+    content_columns = ContentColumns(
+        "session",
+        {
+            "title": ContentKind.DATA,
+            "metadata": ContentKind.DATA,
+            "origin": ContentKind.ORIGIN,
+            "session_id": ContentKind.ID,
+            "external_id": ContentKind.ID,
+            "namespace": ContentKind.ID,
+            "scope": ContentKind.ID,
+            "session_type": ContentKind.NONE,
+        },
+        session="pk",
+    )
+
     class Meta:
         verbose_name = _("agent session")
         verbose_name_plural = _("agent sessions")
@@ -183,6 +199,19 @@ class SessionAgent(SessionRelated):
 
     objects = RowQuerySet.as_manager()
 
+    content_columns = ContentColumns(
+        "agent",
+        {
+            "state": ContentKind.DATA,
+            "conversation_manager_state": ContentKind.STATE,
+            "internal_state": ContentKind.STATE,
+            "window": ContentKind.NONE,
+            "agent_id": ContentKind.ID,
+            "dialect": ContentKind.NONE,
+        },
+        name="agent_id",
+    )
+
     class Meta:
         verbose_name = _("agent")
         verbose_name_plural = _("agents")
@@ -220,8 +249,8 @@ class SessionMessage(SessionRelated):
     source = models.UUIDField(_("copy of"), null=True, editable=False)
     run_id = models.UUIDField(_("run"), null=True, editable=False)
     revision = models.PositiveIntegerField(_("revision"), default=0, editable=False)
-    # The session's change number when the message got its position on the main branch, and when it
-    # was redacted last.
+    # The session's change number when the message got its position on the main branch or was
+    # replaced, and when it was redacted last.
     change = models.PositiveIntegerField(_("change"), default=0, editable=False)
     redaction_change = models.PositiveIntegerField(null=True, editable=False)
     message = ExactJSONField(_("message"))
@@ -238,6 +267,19 @@ class SessionMessage(SessionRelated):
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
 
     objects = MessageQuerySet.as_manager()
+
+    content_columns = ContentColumns(
+        "message",
+        {
+            "message": ContentKind.PAYLOAD,
+            "redact_message": ContentKind.PAYLOAD,
+            "text": ContentKind.DERIVED,
+            "role": ContentKind.DERIVED,
+        },
+        name="message_id",
+        stage=1,
+        revision=True,
+    )
 
     class Meta:
         verbose_name = _("message")
@@ -272,6 +314,16 @@ class SessionMultiAgent(SessionRelated):
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
 
     objects = RowQuerySet.as_manager()
+
+    content_columns = ContentColumns(
+        "orchestrator",
+        {
+            "state": ContentKind.ORCHESTRATOR,
+            "multi_agent_id": ContentKind.ID,
+            "kind": ContentKind.NONE,
+        },
+        name="multi_agent_id",
+    )
 
     class Meta:
         verbose_name = _("orchestrator")

@@ -7,6 +7,7 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.models.fields import ExactJSONField, IdField
 from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.values.ids import MAX_SCOPE_LENGTH, new_id
@@ -43,6 +44,10 @@ class Branch(SessionRelated):
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
 
     objects = RowQuerySet.as_manager()
+
+    content_columns = ContentColumns(
+        "branch", {"name": ContentKind.ID, "kind": ContentKind.NONE}, name="number"
+    )
 
     class Meta:
         verbose_name = _("branch")
@@ -98,6 +103,18 @@ class Snapshot(SessionRelated):
 
     objects = RowQuerySet.as_manager()
 
+    content_columns = ContentColumns(
+        "snapshot",
+        {
+            "document": ContentKind.DOCUMENT,
+            "messages": ContentKind.VARIANTS,
+            "snapshot_id": ContentKind.ID,
+        },
+        name="snapshot_id",
+        stage=2,
+        revision=True,
+    )
+
     class Meta:
         verbose_name = _("snapshot")
         verbose_name_plural = _("snapshots")
@@ -143,6 +160,21 @@ class StoredObject(models.Model):
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
 
+    content_columns = ContentColumns(
+        "object",
+        # The bytes are in the parts.
+        {
+            "data": ContentKind.BYTES,
+            "key": ContentKind.ID,
+            "namespace": ContentKind.NONE,
+            "scope": ContentKind.NONE,
+            "digest": ContentKind.NONE,
+        },
+        name="key",
+        stage=3,
+        revision=True,
+    )
+
     class Meta:
         verbose_name = _("stored object")
         verbose_name_plural = _("stored objects")
@@ -162,6 +194,9 @@ class StoredPart(models.Model):
     )
     number = models.PositiveIntegerField(_("number"), editable=False)
     data = models.BinaryField(_("data"))
+
+    # Read and written as a column of the stored object.
+    content_columns = ContentColumns("part", {"data": ContentKind.BYTES}, session=None)
 
     class Meta:
         verbose_name = _("part of a stored object")
@@ -198,6 +233,14 @@ class TurnUsage(SessionRelated):
 
     objects = RowQuerySet.as_manager()
 
+    content_columns = ContentColumns(
+        "turn",
+        {
+            "input_tokens_details": ContentKind.NONE,
+            "output_tokens_details": ContentKind.NONE,
+        },
+    )
+
     class Meta:
         verbose_name = _("usage of a turn")
         verbose_name_plural = _("usage of turns")
@@ -222,6 +265,8 @@ class RunLease(models.Model):
     holder = models.CharField(_("holder"), max_length=255, blank=True, editable=False)
     acquired_at = models.DateTimeField(_("acquired"), default=timezone.now, editable=False)
     expires_at = models.DateTimeField(_("expires"), editable=False)
+
+    content_columns = ContentColumns("lease", {"holder": ContentKind.NONE})
 
     class Meta:
         verbose_name = _("run lease")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.models.fields import IdField
 
 
@@ -24,6 +25,16 @@ class UsageRollup(models.Model):
     input_tokens = models.BigIntegerField(_("input tokens"), default=0)
     output_tokens = models.BigIntegerField(_("output tokens"), default=0)
     latencies = models.JSONField(_("latencies"), default=dict, blank=True)
+
+    content_columns = ContentColumns(
+        "usage",
+        {
+            "key": ContentKind.NONE,
+            "dimension": ContentKind.NONE,
+            "latencies": ContentKind.NONE,
+        },
+        session=None,
+    )
 
     class Meta:
         verbose_name = _("usage")

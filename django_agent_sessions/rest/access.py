@@ -61,9 +61,12 @@ class SessionAccess:
         """
         return bridge.database()
 
-    @cached_property
+    @property
     def reaches_everybody(self) -> bool:
-        """Whether the request asks for all users' sessions; raises ``Http404`` if it may not."""
+        """Whether the request asks for all users' sessions; raises ``Http404`` if it may not.
+
+        A stream asks again and again, because permissions may be taken away.
+        """
         scope = self.request.query_params.get(SCOPE, SCOPE_OWN)
         if scope not in (SCOPE_OWN, SCOPE_ALL):
             raise ValidationError({SCOPE: [f"Must be {SCOPE_OWN} or {SCOPE_ALL}."]})

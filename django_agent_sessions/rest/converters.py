@@ -10,12 +10,10 @@ from uuid import UUID
 
 from django.urls import register_converter
 
-MAX_POSITION = 2**31 - 1
-"""The largest position and branch number."""
+from django_agent_sessions.timeline.references import parse_branch_number
 
 _NO_ID = UUID(int=0)
 _NO_NUMBER = -1
-_DIGITS = 10
 
 
 def parse_uuid(value: object) -> UUID | None:
@@ -24,15 +22,6 @@ def parse_uuid(value: object) -> UUID | None:
         return UUID(str(value))
     except ValueError:
         return None
-
-
-def parse_branch_number(value: str) -> int | None:
-    """Parse the number of a branch; return ``None`` if no branch can have it."""
-    # Python refuses to parse thousands of digits.
-    if not (value.isascii() and value.isdigit() and len(value) <= _DIGITS):
-        return None
-    number = int(value)
-    return number if number <= MAX_POSITION else None
 
 
 class UUIDConverter:

@@ -19,9 +19,9 @@ from ._agent_states import (
 )
 from ._base import retry_reads
 from ._branch_steps import find_branch_row, move_to_branch, swap_with_main
+from ._content_writes import increment_redaction_epoch
 from ._context import StorePart, twin
 from ._queries import key_at, snapshot_rows
-from ._redaction import increment_redaction_epoch
 
 
 class Snapshots(StorePart):

@@ -96,7 +96,7 @@ class _AppendWrite:
         self.parts = split_into_statements(self.new) if self.new else []
         for part in self.parts:
             check_statement_size(using, (text for row in part for text in row.texts))
-        self.uploads = Uploads(using, self.agent.session, self.new)
+        self.uploads = Uploads(using, self.agent.session, self.new) or None
         self.first: int | None = None
         self.tried = False
 

@@ -28,11 +28,11 @@ from ._branch_steps import (
     move_to_branch,
     swap_with_main,
 )
+from ._content_writes import increment_redaction_epoch
 from ._context import StorePart, twin
 from ._counters import count_usage
 from ._message_copies import common_prefix_length
 from ._queries import branch_rows, conversation, conversation_length, snapshot_rows
-from ._redaction import increment_redaction_epoch
 
 
 class Branches(StorePart):

@@ -11,7 +11,7 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models.querysets import SessionQuerySet
 from django_agent_sessions.values.ids import SessionKey, validate_id
-from django_agent_sessions.values.owners import EVERYBODY, NOBODY, owner_key
+from django_agent_sessions.values.owners import NOBODY, Reach
 
 from ._base import HasDatabase
 from ._queries import session_rows
@@ -22,9 +22,9 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class StoreContext:
-    """The owner, the namespace, the scope and the database of a store."""
+    """The reach, the namespace, the scope and the database of a store."""
 
-    owner: Any
+    reach: Reach
     namespace: str
     scope: str
     alias: str | None
@@ -35,37 +35,17 @@ class StoreContext:
         """The alias of the database."""
         return bridge.database(self.alias)
 
-    @property
-    def reach(self) -> Any:
-        """The owner whose sessions are reached: a primary key, ``NOBODY`` or ``EVERYBODY``.
-
-        Resolved at each use, because a lazy ``request.user`` queries the database, which a
-        constructor in an event loop must not do.
-        """
-        return owner_key(self.owner)
-
-    @property
-    def owner_id(self) -> Any:
-        """Primary key of the owner of new sessions and objects; None for no owner."""
-        reach = self.reach
-        return None if reach is NOBODY or reach is EVERYBODY else reach
-
     def key(self, session_id: str) -> SessionKey:
         """Return the key of a session with a validated id."""
         return SessionKey(self.namespace, self.scope, validate_id(session_id))
 
-    def reaches(self, owner_id: Any) -> bool:
-        """Return whether rows with this owner, or without one (None), are reached."""
-        reach = self.reach
-        return reach is EVERYBODY or owner_id == (None if reach is NOBODY else reach)
-
     def sessions(self) -> SessionQuerySet:
         """Return the sessions that are reached, in all namespaces and scopes."""
-        return session_rows(self.using).owned_by(self.reach)
+        return session_rows(self.using).filter(self.reach.condition())
 
     def not_found(self, session_id: str) -> SessionNotFoundError:
         hint = ""
-        if self.reach is NOBODY:
+        if self.reach.key is NOBODY:
             hint = (
                 " among the sessions without an owner; if it belongs to a user, pass owner=user, "
                 "or owner=EVERYBODY in code that may access all sessions"

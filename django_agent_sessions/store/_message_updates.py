@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Value, When
+from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
 
 from django_agent_sessions.blobs import Uploads, is_enabled, update_references
 from django_agent_sessions.models import Session, SessionMessage
@@ -18,6 +18,7 @@ from ._queries import lock_session_row
 from ._rows import MessageRow
 
 _UNDER_HOLD = Exists(Session.objects.filter(pk=OuterRef("session"), legal_hold=True))
+_SESSION_CHANGE = Subquery(Session.objects.filter(pk=OuterRef("session")).values("change"))
 
 
 def replacing_columns(row: MessageRow) -> dict[str, Any]:
@@ -31,6 +32,7 @@ def replacing_columns(row: MessageRow) -> dict[str, Any]:
             When(Q(redact_message__isnull=False) | Q(_UNDER_HOLD), then=new), default=None
         ),
         "revision": F("revision") + 1,
+        "change": _SESSION_CHANGE,
         **row.neutral_columns(),
     }
 

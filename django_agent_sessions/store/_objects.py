@@ -22,15 +22,14 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.models.querysets import begins_with
 from django_agent_sessions.values.ids import new_id
-from django_agent_sessions.values.owners import EVERYBODY, reached
+from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import SessionRecord
 
 from ._base import retry_reads, tracked_atomic, write
+from ._content_rows import PART_SIZE
 from ._queries import lock_session_row
 from ._store import StoreOperations
 
-PART_SIZE = 1024 * 1024
-"""Maximum bytes of one row, which every database accepts in a statement."""
 _MAX_KEY_LENGTH = 700
 
 
@@ -43,7 +42,7 @@ class ObjectStore(StoreOperations):
 
     def write_object(self, key: str, data: bytes, *, session: SessionRecord | None = None) -> None:
         """Create or overwrite an object."""
-        owner = self._context.owner_id if session is None else session.owner_id
+        owner = self._context.reach.owner_id if session is None else session.owner_id
         digest = self._digest(key, owner)
 
         def put(unsure: bool) -> None:
@@ -87,14 +86,14 @@ class ObjectStore(StoreOperations):
     @retry_reads
     def read_object(self, key: str, *, session: SessionRecord | None = None) -> bytes | None:
         """Read an object; None if it does not exist."""
-        owner = self._context.owner_id if session is None else session.owner_id
+        owner = self._context.reach.owner_id if session is None else session.owner_id
         parts = self._parts().filter(stored__digest=self._digest(key, owner)).order_by("number")
         data = [bytes(part) for part in parts.values_list("data", flat=True)]
         return b"".join(data) if data else None
 
     def delete_object(self, key: str, *, session: SessionRecord | None = None) -> bool:
         """Delete an object; return whether it existed."""
-        owner = self._context.owner_id if session is None else session.owner_id
+        owner = self._context.reach.owner_id if session is None else session.owner_id
         digest = self._digest(key, owner)
 
         def delete(unsure: bool) -> bool:
@@ -117,11 +116,11 @@ class ObjectStore(StoreOperations):
         With ``EVERYBODY``, these are the objects of sessions and the objects without an owner.
         """
         rows = self._stored().filter(namespace=self._context.namespace, scope=self._context.scope)
-        if self._context.reach is EVERYBODY:
+        if self._context.reach.key is EVERYBODY:
             # Excludes users' objects without a session, which are identified by key and owner.
             rows = rows.filter(Q(owner__isnull=True) | Q(session__isnull=False))
         else:
-            rows = rows.filter(reached(self._context.reach))
+            rows = rows.filter(self._context.reach.condition())
         if prefix:
             rows = rows.filter(begins_with("key", prefix))
         return list(rows.order_by().values_list("key", flat=True))

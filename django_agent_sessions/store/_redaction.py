@@ -1,25 +1,22 @@
-"""Write redacted messages, their audit events and the session's redaction epoch."""
+"""Replace a message with its redacted version."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, Q, Value
-from django.db.models.functions import Coalesce
-from django.utils import timezone
+from django.db.models import Q
 
-from django_agent_sessions import audit, conf
+from django_agent_sessions import audit
 from django_agent_sessions.blobs import Uploads, update_references
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
-from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, Branch, Session, SessionMessage
 from django_agent_sessions.values.records import AgentRecord
 
+from ._content_writes import increment_redaction_epoch, is_original_kept, redacted_columns
 from ._queries import conversation
 from ._rows import MessageRow
 from ._snapshot_variants import MessageRef, replace_variants
@@ -64,8 +61,9 @@ def redact_at(
             raise missing
         target, source = first
         references = _copies(using, agent, message_id, source or target)
-        event = record_redaction(
-            session,
+        event = audit.record(
+            AuditEvent.Action.REDACTED,
+            session=session.pk,
             target=target,
             actor=actor,
             reason=reason,
@@ -83,69 +81,6 @@ def redact_at(
         return increment_redaction_epoch(using, session, row.created_at)
 
     return with_lock(using, lock, redact, what=what, around=attempt)
-
-
-def is_original_kept(session: Session) -> bool:
-    """Return whether the originals of redacted messages are kept."""
-    return session.legal_hold or conf.get_settings().REDACTION_KEEP_ORIGINAL
-
-
-def redacted_columns(
-    row: MessageRow, event: AuditEvent, *, change: int, keep: bool
-) -> dict[str, Any]:
-    """Return the updated columns of a redacted message; ``change`` is the session's next."""
-    columns = {
-        "redact_message": row.stored,
-        "redacted_at": row.created_at,
-        "redaction": event.pk,
-        "redaction_change": change,
-        "revision": F("revision") + 1,
-        **row.neutral_columns(),
-    }
-    if not keep:
-        return {"message": row.stored, **columns}
-    # The retention time of the original begins with the first redaction.
-    return {**columns, "redacted_at": Coalesce("redacted_at", Value(row.created_at))}
-
-
-def record_redaction(
-    session: Session,
-    *,
-    target: UUID | None,
-    actor: Any,
-    reason: str,
-    details: Mapping[str, Any],
-    using: str,
-    secrets: Collection[str] = (),
-) -> AuditEvent:
-    """Write the audit event of a redaction, in its transaction."""
-    return audit.record(
-        AuditEvent.Action.REDACTED,
-        session=session.pk,
-        target=target,
-        actor=actor,
-        reason=reason,
-        secrets=secrets,
-        details=details,
-        using=using,
-    )
-
-
-def increment_redaction_epoch(
-    using: str, session: Session, now: datetime | None = None, *, redacted: bool = True
-) -> int:
-    """Increment the session's redaction epoch, so that writers with earlier reads are refused."""
-    epoch = session.redaction_epoch + 1
-    Session.objects.using(using).filter(pk=session.pk).update(
-        redaction_epoch=epoch,
-        change=F("change") + 1,
-        redaction_change=session.change + 1 if redacted else F("redaction_change"),
-        redactions=F("redactions") + int(redacted),
-        updated_at=now or timezone.now(),
-    )
-    if redacted:
-        on_written(using, session.pk, "redact")
-    return epoch
 
 
 def _copies(using: str, agent: AgentRecord, position: int, first: UUID) -> dict[UUID, MessageRef]:

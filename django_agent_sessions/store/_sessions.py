@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 from uuid import UUID
 
 from django.db import connections
@@ -14,6 +14,7 @@ from django.utils import timezone
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
     ConfigurationError,
+    LegalHoldError,
     SessionConflictError,
     SessionNotFoundError,
 )
@@ -25,12 +26,49 @@ from django_agent_sessions.values.records import AgentRecord, SessionRecord, Usa
 
 from ._agents import agent_record
 from ._base import insert_unique, retry_reads, tracked_atomic, write
-from ._changes import SessionChanges, check_change_of_held_session, session_updates
 from ._context import StoreContext, StorePart, twin
 from ._forks import copy_session
 from ._mask_on_write import prepare_metadata, prepare_title
 from ._queries import session_rows
 from .locking import lock_session
+
+
+class SessionChanges(TypedDict, total=False):
+    """Arguments of :meth:`Sessions.update`; absent keys keep their values."""
+
+    title: str
+    metadata: Mapping[str, Any]
+    archived: bool
+    expires_at: datetime | None
+
+
+def _session_updates(changes: SessionChanges, using: str) -> dict[str, Any]:
+    """Validate changes, and return the new values by column."""
+    columns: dict[str, Any] = {}
+    if "title" in changes:
+        columns["title"] = prepare_title(changes["title"])
+    if "metadata" in changes:
+        columns["metadata"] = prepare_metadata(changes["metadata"], using)
+    if "archived" in changes:
+        columns["archived_at"] = timezone.now() if changes["archived"] else None
+    if "expires_at" in changes:
+        columns["expires_at"] = changes["expires_at"]
+    return columns
+
+
+def _check_change_of_held_session(session: Session, columns: Mapping[str, Any]) -> None:
+    """Raise if an update would replace a title or metadata under legal hold."""
+    protected = ("title", "metadata")
+    lost = [
+        name for name in protected if name in columns and columns[name] != getattr(session, name)
+    ]
+    if session.legal_hold and any(getattr(session, name) for name in lost):
+        raise LegalHoldError(
+            f"session {session.session_id!r} is under legal hold; release it before replacing its "
+            f"{' and '.join(lost)}",
+            [session],
+        )
+
 
 _MAX_FORKS = 10_000
 
@@ -56,7 +94,7 @@ class Sessions(StorePart):
             .filter(namespace=self._context.namespace, scope=self._context.scope)
             .recent_first()
         )
-        if self._context.reach is NOBODY and connections[self.using].vendor == "postgresql":
+        if self._context.reach.key is NOBODY and connections[self.using].vendor == "postgresql":
             # For `owner_id IS NULL`, PostgreSQL reads the owner's index in order only if the owner
             # is in ORDER BY; it scans the sessions of all users otherwise. MariaDB uses the index
             # only without it.
@@ -84,7 +122,7 @@ class Sessions(StorePart):
             LegalHoldError: It is under legal hold, and its title or metadata would be lost.
             PayloadError: The metadata is not JSON.
         """
-        columns = session_updates(changes, self.using)
+        columns = _session_updates(changes, self.using)
 
         def update(unsure: bool) -> SessionRecord:
             with tracked_atomic(self.using):
@@ -92,7 +130,7 @@ class Sessions(StorePart):
                 row = self._context.sessions().select_for_update().filter(pk=session).first()
                 if row is None:
                     raise self._context.not_found(str(session))
-                check_change_of_held_session(row, columns)
+                _check_change_of_held_session(row, columns)
                 for name, value in columns.items():
                     # A session that is archived already keeps its first `archived_at`.
                     if not (name == "archived_at" and value and row.archived_at):
@@ -123,7 +161,7 @@ class Sessions(StorePart):
             InvalidIdError: The id is invalid.
             ConfigurationError: The store has no owner.
         """
-        if self._context.owner_id is None:
+        if self._context.reach.owner_id is None:
             raise ConfigurationError(
                 "external ids are unique per owner; pass an owner to the store"
             )
@@ -199,10 +237,10 @@ class Sessions(StorePart):
             validate_id(agent_id, "agent_id"),
         )
         if found is None:
-            _ = self._context.reach  # Raises for a user who cannot own sessions.
+            _ = self._context.reach.key  # Raises for a user who cannot own sessions.
             return None
         session, agent = found
-        if not self._context.reaches(session.owner_id):
+        if not self._context.reach.includes(session.owner_id):
             raise self._context.not_found(session_id)
         return None if agent is None else (session_record(session), agent_record(agent))
 
@@ -267,7 +305,7 @@ class Sessions(StorePart):
         def fork(unsure: bool) -> SessionRecord:
             with tracked_atomic(self.using):
                 source = lock_session(self.using, session.id)
-                if source is None or not self._context.reaches(source.owner_id):
+                if source is None or not self._context.reach.includes(source.owner_id):
                     raise SessionNotFoundError(f"{what}: the session was deleted")
                 if unsure and (created := session_rows(self.using).filter(pk=key).first()):
                     return session_record(created)
@@ -319,7 +357,7 @@ class Sessions(StorePart):
 @retry_reads
 def read_session(context: StoreContext, session_id: str) -> SessionRecord | None:
     """Read a session; None if it does not exist or has another owner."""
-    row = lookup.get_session(context.using, context.key(session_id), context.reach)
+    row = lookup.get_session(context.using, context.key(session_id), context.reach.key)
     return None if row is None else session_record(row)
 
 
@@ -351,7 +389,7 @@ def insert_session(
         external_id=external_id,
         **context.key(session_id)._asdict(),
         session_type=session_type,
-        owner_id=context.owner_id,
+        owner_id=context.reach.owner_id,
         title=prepare_title(title),
         metadata=prepare_metadata(metadata or {}, context.using),
         created_at=now,

@@ -11,7 +11,6 @@ from django.db.models import Q, QuerySet
 
 from django_agent_sessions.models import Session, Snapshot
 from django_agent_sessions.models.querysets import begins_with, key_condition
-from django_agent_sessions.values.owners import reached
 
 from ._base import retry_reads, write
 from ._store import StoreOperations
@@ -48,7 +47,7 @@ class SnapshotFinder(StoreOperations):
         rows = Snapshot.objects.using(self.using).filter(
             condition, session__scope=self._context.scope
         )
-        rows = rows.filter(reached(self._context.reach, "session__owner"))
+        rows = rows.filter(self._context.reach.condition("session__owner"))
         names = rows.order_by().values_list(
             "session__namespace",
             "session__session_id",
@@ -89,7 +88,7 @@ class SnapshotFinder(StoreOperations):
 
     def _named_snapshots(self, session_id: str) -> QuerySet[Snapshot]:
         return Snapshot.objects.using(self.using).filter(
-            reached(self._context.reach, "session__owner"),
+            self._context.reach.condition("session__owner"),
             key_condition(self._context.key(session_id), "session__"),
         )
 

@@ -18,7 +18,7 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.models import Session, deletion
 from django_agent_sessions.values.ids import validate_namespace, validate_scope
-from django_agent_sessions.values.owners import EVERYBODY, NOBODY, refuse_none
+from django_agent_sessions.values.owners import EVERYBODY, NOBODY, Reach, refuse_none
 from django_agent_sessions.values.records import (
     AgentRecord,
     Append,
@@ -69,6 +69,7 @@ class SessionStore:
             database routers.
         create: Whether :meth:`open` creates a missing session. The default is True, except with
             ``owner=EVERYBODY``, where ``create=True`` creates sessions without an owner.
+        reach: What another store reaches, in place of ``owner``.
 
     Raises:
         InvalidIdError: The namespace or the scope is invalid.
@@ -84,11 +85,13 @@ class SessionStore:
         scope: str = "",
         using: str | None = None,
         create: bool | None = None,
+        reach: Reach | None = None,
     ) -> None:
         refuse_none(owner)
-        creates = owner is not EVERYBODY if create is None else create
+        reach = Reach(owner) if reach is None else reach
+        creates = reach.owner is not EVERYBODY if create is None else create
         self._context = StoreContext(
-            owner, validate_namespace(namespace), validate_scope(scope), using, creates
+            reach, validate_namespace(namespace), validate_scope(scope), using, creates
         )
 
     @property
@@ -107,12 +110,8 @@ class SessionStore:
         return self._context.scope
 
     @property
-    def reach(self) -> Any:
-        """The owner whose sessions the store reaches: a primary key, ``NOBODY`` or ``EVERYBODY``.
-
-        Raises:
-            ConfigurationError: The owner is a user who cannot own sessions.
-        """
+    def reach(self) -> Reach:
+        """The sessions that the store reaches."""
         return self._context.reach
 
     @property
@@ -122,7 +121,7 @@ class SessionStore:
         Raises:
             ConfigurationError: The owner is a user who cannot own sessions.
         """
-        return self._context.owner_id
+        return self._context.reach.owner_id
 
     @cached_property
     def sessions(self) -> Sessions:
@@ -186,7 +185,7 @@ class SessionStore:
         if session is not None:
             return session
         if not self._context.creates:
-            if self._context.reach is EVERYBODY:
+            if self._context.reach.key is EVERYBODY:
                 raise SessionNotFoundError(
                     f"session {session_id!r} does not exist; with owner=EVERYBODY, pass "
                     "create=True to create it"

@@ -1,40 +1,45 @@
-"""What services that change content use: rows, epochs, sizes, snapshot variants."""
+"""Content that exists: walk through it, and replace it. Nothing else writes its columns."""
 
 from __future__ import annotations
 
-from ._mask_on_write import mask_on_write
-from ._offload import move_binaries_to_storage
-from ._redaction import (
+from ._content_rows import Copy, content_versions, walk
+from ._content_writes import (
+    discard_originals,
     increment_redaction_epoch,
     is_original_kept,
-    record_redaction,
-    redacted_columns,
+    replace,
+    replace_derived,
+    replace_message,
+    replace_references,
 )
+from ._mask_on_write import mask_on_write
+from ._offload import move_binaries_to_storage
 from ._rows import MessageRow
 from ._snapshot_variants import (
     MessageRef,
     message_ref_of,
     position_range,
     replace_variants,
-    snapshot_batches,
     snapshots_with_variants,
 )
-from ._statement_sizes import check_statement_size, check_values_size
 
 __all__ = [
+    "Copy",
     "MessageRef",
     "MessageRow",
-    "check_statement_size",
-    "check_values_size",
+    "content_versions",
+    "discard_originals",
     "increment_redaction_epoch",
     "is_original_kept",
     "mask_on_write",
     "message_ref_of",
     "move_binaries_to_storage",
     "position_range",
-    "record_redaction",
-    "redacted_columns",
+    "replace",
+    "replace_derived",
+    "replace_message",
+    "replace_references",
     "replace_variants",
-    "snapshot_batches",
     "snapshots_with_variants",
+    "walk",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ._imported import COUNT_COLUMNS, ImportedMessage, ImportedRow, plausible_count
-from ._importing import ImportStore
+from ._importing import COUNT_COLUMNS, ImportedMessage, ImportedRow, ImportStore, plausible_count
 
 __all__ = ["COUNT_COLUMNS", "ImportStore", "ImportedMessage", "ImportedRow", "plausible_count"]

@@ -13,9 +13,16 @@ from django_agent_sessions.exceptions import SessionConflictError, SessionNotFou
 from django_agent_sessions.models import Session
 from django_agent_sessions.values.ids import new_id
 
-from ._base import tracked_atomic, write
+from ._base import in_caller_transaction, tracked_atomic, write
 
-__all__ = ["lock_session", "tracked_atomic", "with_lock", "with_session_lock", "write"]
+__all__ = [
+    "in_caller_transaction",
+    "lock_session",
+    "tracked_atomic",
+    "with_lock",
+    "with_session_lock",
+    "write",
+]
 
 
 R = TypeVar("R")

@@ -15,6 +15,7 @@ a user, or its key  the sessions of this user     sessions of this user
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 from typing import Any, Final
 
 from django.contrib.auth import get_user_model
@@ -109,8 +110,40 @@ def owner_key(owner: Any) -> Any:
         ) from None
 
 
-def reached(owner: Any, column: str = "owner") -> Q:
-    """Return the condition for rows of an owner; an empty one for ``EVERYBODY``."""
-    if owner is EVERYBODY:
-        return Q()
-    return Q(**{column: None if owner is NOBODY else owner})
+def reached(key: Any, column: str = "owner") -> Q:
+    """Return the condition for rows of an owner's key; an empty one for ``EVERYBODY``."""
+    return Q() if key is EVERYBODY else Q(**{column: None if key is NOBODY else key})
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The sessions that are reached: those of an owner, those of nobody, or all."""
+
+    owner: Any
+
+    @property
+    def key(self) -> Any:
+        """A user's primary key, ``NOBODY`` or ``EVERYBODY``.
+
+        Resolved at each use, because a lazy ``request.user`` queries the database, which a
+        constructor in an event loop must not do.
+
+        Raises:
+            ConfigurationError: The owner is a user who cannot own sessions.
+        """
+        return owner_key(self.owner)
+
+    @property
+    def owner_id(self) -> Any:
+        """Primary key of the owner of new rows; None for no owner."""
+        key = self.key
+        return None if key is NOBODY or key is EVERYBODY else key
+
+    def includes(self, owner_id: Any) -> bool:
+        """Return whether rows with this owner, or without one (None), are reached."""
+        key = self.key
+        return key is EVERYBODY or owner_id == (None if key is NOBODY else key)
+
+    def condition(self, column: str = "owner") -> Q:
+        """Return the condition for rows that are reached; an empty one for ``EVERYBODY``."""
+        return reached(self.key, column)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from django_agent_sessions.admin.redaction.preview import places_digest
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import (
     AuditEvent,
@@ -106,7 +105,7 @@ def selected(action: str, **more: str) -> dict[str, Any]:
 
 def sealed(there: Conversation, text: str) -> str:
     """What the preview gives to the confirmation."""
-    return places_digest(redact(there.session.pk, Find(text), reason="", dry_run=True))
+    return redact(there.session.pk, Find(text), reason="", dry_run=True).digest
 
 
 def hold(there: Conversation) -> None:

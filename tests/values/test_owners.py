@@ -21,7 +21,7 @@ from django_agent_sessions.exceptions import ConfigurationError, SessionNotFound
 from django_agent_sessions.models import Session
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values import owners
-from django_agent_sessions.values.owners import EVERYBODY, NOBODY, owner_key
+from django_agent_sessions.values.owners import EVERYBODY, NOBODY, Reach, owner_key
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -117,9 +117,20 @@ def test_everybody_has_to_be_said_and_nobody_is_meant_where_nothing_is(ada):
     assert SessionStore(owner=EVERYBODY).get("private") == made
     for nobodys in (SessionStore(), SessionStore(owner=NOBODY)):
         assert nobodys.find("private") is None
-        assert nobodys.reach is NOBODY
+        assert nobodys.reach == Reach(NOBODY)
         assert nobodys.owner_id is None
     assert (repr(EVERYBODY), repr(NOBODY)) == ("EVERYBODY", "NOBODY")
+
+
+def test_a_store_can_reach_what_another_one_reaches(ada, bob):
+    hers = SessionStore(owner=ada)
+    made = hers.open("private")
+
+    assert SessionStore(reach=hers.reach).get("private") == made
+    assert SessionStore(reach=Reach(bob)).find("private") is None
+    assert SessionStore(reach=Reach(EVERYBODY)).get("private") == made
+    with pytest.raises(SessionNotFoundError, match="create=True"):
+        SessionStore(reach=Reach(EVERYBODY)).open("missing")
 
 
 def test_everybody_creates_only_if_told_to():

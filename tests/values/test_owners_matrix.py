@@ -249,12 +249,11 @@ ENTRIES: dict[str, Entry] = {
 
 NO_ENTRIES = {
     "Contract.driver": "the tests of an adapter implement it; its default is tested below",
-    "StoreContext": "what SessionStore does, and only that",
+    "Reach": "what an owner reaches: each entry has one",
     "StorageOperations": "what DjangoStorage does, and only that",
     "lookup.get_session": "a statement of the store",
     "owner_of": "what import_sessions does, and only that",
     "owners.owner_key": "it finds the key of an owner",
-    "owners.reached": "it makes the condition of an owner",
     "owners.refuse_none": "it refuses None",
     "Answer": "a value of the chat: the primary key of a signed-in user",
     "Runs.check_room": "it counts the answers of a signed-in user",

@@ -302,4 +302,4 @@ class ConversationSession(AdapterSession):
         return agent
 
     def _key(self) -> Any:
-        return self.session_id, self.store.reach
+        return self.session_id, self.store.reach.key

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -128,7 +126,7 @@ def build_preview(viewer: Viewer, result: Redaction) -> Preview:
         kept=[f"{place.kind} {place.name}, {place.column}".replace(" ,", ",")
               for place in result.kept],
         states=result.states,
-        seal=places_digest(result),
+        seal=result.digest,
         unread=count_unsearched_messages(result),
         forks=[
             ForkPlaces(fork.session, len(fork.hits))
@@ -146,16 +144,6 @@ def count_places(result: Redaction) -> int:
 def count_unsearched_messages(result: Redaction) -> int:
     """Return the number of messages with a missing file, which could not be searched."""
     return sum(len(each.unread) for each in (result, *result.forks))
-
-
-def places_digest(result: Redaction) -> str:
-    """Return a digest of the places, without content, that the confirmation is compared with."""
-    keys = sorted(
-        (hit.place.kind, str(hit.place.key), hit.place.column, hit.kind)
-        for each in (result, *result.forks)
-        for hit in each.hits
-    )
-    return salted_hmac("agent_sessions.redact", json.dumps(keys), algorithm="sha256").hexdigest()
 
 
 def _groups(viewer: Viewer, hits: Sequence[Hit]) -> list[Group]:

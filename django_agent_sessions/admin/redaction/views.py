@@ -11,7 +11,6 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.db import transaction
 from django.http import (
     Http404,
     HttpRequest,
@@ -29,11 +28,14 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 
 from django_agent_sessions import conf
 from django_agent_sessions.admin.transcript.viewers import Viewer, get_viewer_or_404
-from django_agent_sessions.exceptions import AgentSessionsError, SessionNotFoundError
+from django_agent_sessions.exceptions import (
+    AgentSessionsError,
+    MatchesChangedError,
+    SessionNotFoundError,
+)
 from django_agent_sessions.governance.redaction import Redaction, descendants_of, redact
 from django_agent_sessions.models import MAIN_BRANCH, SessionMessage
 from django_agent_sessions.store.contents import is_original_kept
-from django_agent_sessions.store.locking import write
 
 from .forms import MESSAGE, SESSION, ReasonForm, ScopeForm, Target, find_target
 from .preview import (
@@ -41,18 +43,9 @@ from .preview import (
     build_preview,
     count_places,
     count_unsearched_messages,
-    places_digest,
 )
 
 _TEMPLATE = "agent_sessions/admin/redact.html"
-
-
-class _PreviewOutdatedError(Exception):
-    """The places are not those of the preview."""
-
-    def __init__(self, result: Redaction) -> None:
-        super().__init__()
-        self.result = result
 
 
 def redact_urls(model_admin: Any) -> list[URLPattern]:
@@ -129,15 +122,17 @@ def _confirm_response(model_admin: Any, viewer: Viewer, form: ScopeForm) -> Http
     reason_form = ReasonForm(viewer.request.POST)
     if not reason_form.is_valid():
         return _preview_response(model_admin, viewer, form, _dry_run(viewer, form), why=reason_form)
-    expected = viewer.request.POST.get("seal", "")
-    reason = reason_form.cleaned_data["reason"]
     try:
-        result = write(
-            viewer.using,
-            lambda unsure: _redact(viewer, form, reason, expected),
-            what=f"redacting in session {viewer.session.pk}",
+        result = redact(
+            viewer.session.pk,
+            form.scope(),
+            reason=reason_form.cleaned_data["reason"],
+            actor=viewer.request.user,
+            descendants=form.descendants,
+            expected=viewer.request.POST.get("seal", ""),
+            using=viewer.using,
         )
-    except _PreviewOutdatedError as changed:
+    except MatchesChangedError as changed:
         return _preview_response(
             model_admin, viewer, form, changed.result, why=reason_form, changed=True
         )
@@ -145,22 +140,6 @@ def _confirm_response(model_admin: Any, viewer: Viewer, form: ScopeForm) -> Http
     if count := count_unsearched_messages(result):
         messages.warning(viewer.request, _missing_files_text(count))
     return HttpResponseRedirect(_return_url(viewer, form.target, result))
-
-
-def _redact(viewer: Viewer, form: ScopeForm, reason: str, expected: str) -> Redaction:
-    with transaction.atomic(viewer.using):
-        result = redact(
-            viewer.session.pk,
-            form.scope(),
-            reason=reason,
-            actor=viewer.request.user,
-            descendants=form.descendants,
-            using=viewer.using,
-        )
-        if not count_places(result) or places_digest(result) != expected:
-            # Roll back: the user has not seen these places.
-            raise _PreviewOutdatedError(result)
-    return result
 
 
 def _success_text(result: Redaction) -> str:

@@ -9,10 +9,10 @@ from uuid import UUID
 from django.http import Http404
 
 from django_agent_sessions.admin.transcript.viewers import Viewer
+from django_agent_sessions.exceptions import TargetNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionAgent, SessionMessage, Snapshot
-from django_agent_sessions.store import SessionStore
-from django_agent_sessions.values.owners import EVERYBODY
-from django_agent_sessions.values.records import AgentRecord, AgentState, BranchRecord
+from django_agent_sessions.timeline import references
+from django_agent_sessions.values.records import AgentRecord, BranchRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,10 @@ class SnapshotTarget:
 
 def get_agent_or_404(viewer: Viewer, key: UUID) -> AgentRecord:
     """Return an agent of the session, without its state."""
-    rows = SessionAgent.objects.using(viewer.using).filter(session=viewer.session, pk=key)
-    values = rows.values("agent_id", "dialect", "created_at", "updated_at").first()
-    if values is None:
-        raise Http404
-    return AgentRecord(id=key, session=viewer.session.pk, data=AgentState(), **values)
+    try:
+        return references.find_agent(viewer.using, viewer.session.pk, key)
+    except TargetNotFoundError:
+        raise Http404 from None
 
 
 def get_selected_agent_or_404(viewer: Viewer) -> AgentRecord:
@@ -101,10 +100,10 @@ def get_snapshot_or_404(viewer: Viewer, key: UUID) -> SnapshotTarget:
 
 
 def get_branch_or_404(viewer: Viewer, agent: AgentRecord, number: int) -> BranchRecord:
-    for branch in SessionStore(owner=EVERYBODY, using=viewer.using).branches.list(agent):
-        if branch.number == number:
-            return branch
-    raise Http404
+    try:
+        return references.find_branch(viewer.using, agent, number)
+    except TargetNotFoundError:
+        raise Http404 from None
 
 
 def main_branch_length(viewer: Viewer, agent: AgentRecord) -> int:

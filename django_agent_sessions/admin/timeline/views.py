@@ -27,11 +27,14 @@ from django.utils.translation import ngettext
 
 from django_agent_sessions.admin.transcript.viewers import Viewer, get_viewer_or_404
 from django_agent_sessions.exceptions import AgentSessionsError, SessionNotFoundError
+from django_agent_sessions.governance.session_change import version_of
 from django_agent_sessions.models import MAIN_BRANCH
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.timeline import Timeline
+from django_agent_sessions.timeline.references import parse_branch_number
 from django_agent_sessions.values.owners import EVERYBODY
 
-from . import comparison, confirmations, listing, operations
+from . import comparison, confirmations, listing
 from .confirmations import Confirmation
 from .targets import (
     get_agent_or_404,
@@ -148,10 +151,10 @@ def fork(model_admin: Any, viewer: Viewer, message: UUID) -> HttpResponse:
     spot = get_message_or_404(viewer, message)
 
     def apply() -> _Outcome:
-        forked = operations.fork(viewer, spot.key)
+        key, _created = _timeline(viewer).fork(at=spot.key)
         name = f"{model_admin.admin_site.name}:agent_sessions_session_change"
         text = _("This is the fork. The original conversation did not change.")
-        return text, reverse(name, args=[forked.id])
+        return text, reverse(name, args=[key])
 
     return _confirmation_response(
         model_admin, viewer, confirmations.confirm_fork(viewer, spot), apply
@@ -164,7 +167,7 @@ def rewind(model_admin: Any, viewer: Viewer, message: UUID) -> HttpResponse:
     spot = get_message_or_404(viewer, message)
 
     def apply() -> _Outcome:
-        side_branch = operations.rewind(viewer, spot)
+        side_branch = _timeline(viewer).rewind(spot.agent, spot.key)
         here = f"{viewer.page}?agent={spot.agent.id}"
         if side_branch is None:
             return _("There are no messages after this message."), here
@@ -188,7 +191,7 @@ def switch(model_admin: Any, viewer: Viewer, agent: UUID, number: int) -> HttpRe
     branch = get_branch_or_404(viewer, record, number)
 
     def apply() -> _Outcome:
-        side_branch = operations.switch(viewer, record, number)
+        side_branch = _timeline(viewer).switch_branch(record, number)
         text = _("Branch %(branch)s was restored. The former main branch is now %(other)s.")
         names = {"branch": branch.name, "other": side_branch.name}
         return text % names, f"{viewer.page}?agent={agent}"
@@ -205,7 +208,7 @@ def delete(model_admin: Any, viewer: Viewer, agent: UUID, number: int) -> HttpRe
     branch = get_branch_or_404(viewer, record, number)
 
     def apply() -> _Outcome:
-        operations.delete(viewer, record, number)
+        _timeline(viewer).delete_branch(record, number)
         text = _("Branch %(branch)s was deleted.") % {"branch": branch.name}
         return text, f"{viewer.base_url}branches/?agent={agent}"
 
@@ -220,7 +223,7 @@ def restore(model_admin: Any, viewer: Viewer, snapshot: UUID) -> HttpResponse:
     moment = get_snapshot_or_404(viewer, snapshot)
 
     def apply() -> _Outcome:
-        operations.restore(viewer, moment)
+        _timeline(viewer).restore_snapshot(moment.agent, moment.key)
         return _("The snapshot was restored."), f"{viewer.page}?agent={moment.agent.id}"
 
     return _confirmation_response(
@@ -234,7 +237,7 @@ def take(model_admin: Any, viewer: Viewer, agent: UUID) -> HttpResponse:
     record = get_agent_or_404(viewer, agent)
     if viewer.request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
-    SessionStore(owner=EVERYBODY, using=viewer.using).snapshots.take(record)
+    _timeline(viewer).take_snapshot(record)
     text = _("A snapshot of agent %(agent)s was taken.") % {"agent": record.agent_id}
     messages.success(viewer.request, text)
     return HttpResponseRedirect(f"{viewer.base_url}snapshots/?agent={agent}")
@@ -281,10 +284,18 @@ def _render(model_admin: Any, viewer: Viewer, template: str, **extra: Any) -> Ht
     return TemplateResponse(viewer.request, f"agent_sessions/admin/{template}.html", context)
 
 
+def _timeline(viewer: Viewer) -> Timeline:
+    # A change of another process since the page was read is refused.
+    seen = version_of(viewer.session)
+    return Timeline(
+        viewer.session, viewer.request.user, viewer.using, expected=seen, records_reads=False
+    )
+
+
 def _parse_number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+    if (number := parse_branch_number(text)) is None:
         raise Http404
-    return int(text)
+    return number
 
 
 def _parse_key(text: str) -> UUID:

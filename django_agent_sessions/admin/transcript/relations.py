@@ -12,13 +12,12 @@ from django.urls import reverse
 
 from django_agent_sessions.models import MAIN_BRANCH, Branch, Session, SessionAgent, SessionMessage
 from django_agent_sessions.queries.message_pages import MessageQuery
+from django_agent_sessions.timeline.references import has_branch, parse_branch_number
 
 from .viewers import Viewer
 
 FORKS = 20
 """The most forks that a page lists."""
-
-_MAX_NUMBER = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +92,8 @@ def _related_session(model_admin: Any, row: Session, query: str = "") -> Related
 
 def branch_number(viewer: Viewer, agent: UUID, text: str) -> int:
     """Parse the branch number of a URL; raise Http404 if the agent has no such branch."""
-    # int() also accepts spaces, signs and the digits of other scripts.
-    number = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else -1
-    if not MAIN_BRANCH <= number <= _MAX_NUMBER:
-        raise Http404
-    if number == MAIN_BRANCH:
-        return number
-    has_row = Branch.objects.using(viewer.using).filter(agent=agent, number=number).exists()
-    messages = SessionMessage.objects.using(viewer.using).conversation(agent, number)
-    # An imported branch may have no row.
-    if not has_row and not messages.exists():
+    number = parse_branch_number(text)
+    if number is None or not has_branch(viewer.using, agent, number):
         raise Http404
     return number
 

@@ -17,26 +17,20 @@ redact_agent_session`` use these functions or, to replace a whole message with a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
 from django_agent_sessions.db import bridge
-from django_agent_sessions.db.sqlite_secure_delete import secure_delete
-from django_agent_sessions.exceptions import (
-    ReasonRequiredError,
-    RedactionScopeError,
-    SessionNotFoundError,
-)
-from django_agent_sessions.models import Session
+from django_agent_sessions.exceptions import RedactionScopeError
+from django_agent_sessions.governance.session_change import change
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.locking import lock_session, with_lock, write
+from django_agent_sessions.store.locking import write
 from django_agent_sessions.values.owners import EVERYBODY
 
-from .plan import Plan
+from .redaction_plan import RedactionPlan
+from .scope_groups import ScopeGroups
 from .scopes import Block, Detect, Find, Hit, Place, Redaction, Scope, Span, WholeMessage
-from .session_redaction import redact_all
 
 __all__ = [
     "Block",
@@ -61,9 +55,13 @@ def redact(
     actor: Any = None,
     dry_run: bool = False,
     descendants: bool = False,
+    expected: str | None = None,
     using: str | None = None,
 ) -> Redaction:
     """Redact content in a session, in one transaction.
+
+    The search runs before the transaction, so that it holds up no other writer. What was written
+    meanwhile is searched again.
 
     Args:
         session: Primary key of the session.
@@ -73,6 +71,7 @@ def redact(
         dry_run: Search, but write nothing.
         descendants: Also redact in all direct and indirect forks of the session: matches of
             scopes without a message, and the copies of the messages of the other scopes.
+        expected: The ``digest`` of a preview. Redact only if the matches are the same.
         using: The database alias.
 
     Returns:
@@ -84,46 +83,30 @@ def redact(
         ReasonRequiredError: The reason is blank, and ``dry_run`` is false.
         RedactionScopeError: A scope has a path that does not exist, or an empty or invalid text;
             or ``session`` is not a primary key.
+        MatchesChangedError: The matches are not those of the preview that ``expected`` names.
         LegalHoldError: The session or a fork is under legal hold, and a match is in a row whose
             original cannot be kept. Nothing is written.
     """
     if not scopes:
         raise RedactionScopeError("nothing to redact: pass at least one scope")
-    if not dry_run and not reason.strip():
-        raise ReasonRequiredError("a redaction requires a reason")
-    session = _key(session)
+    key = _key(session)
     alias = bridge.database(using)
-    plan = Plan(scopes)
-
-    def run(row: Session, forks: Sequence[Session]) -> Redaction:
-        return redact_all(alias, row, forks, plan, reason=reason, actor=actor, dry_run=dry_run)
-
-    def require_row(row: Session | None) -> Session:
-        if row is None:
-            raise SessionNotFoundError(f"session {session} does not exist")
-        return row
-
-    def search(uncertain: bool) -> Redaction:
-        # Without a lock: agents may change the session meanwhile.
-        rows = Session.objects.using(alias)
-        keys = descendants_of(session, using=alias) if descendants else []
-        forks = list(rows.filter(pk__in=keys).order_by("pk"))
-        return run(require_row(rows.filter(pk=session).first()), forks)
-
-    def work(row: Session) -> Redaction:
-        return run(row, _locked_forks(alias, session) if descendants else [])
-
-    what = f"redacting in session {session}"
+    groups = ScopeGroups(scopes)
+    plan = RedactionPlan(alias, key, groups, descendants=descendants, dry_run=dry_run)
+    what = f"redacting in session {key}"
     if dry_run:
-        return write(alias, search, what=what)
-    return with_lock(
-        alias,
-        lambda: require_row(lock_session(alias, session)),
-        work,
+        write(alias, lambda unsure: plan.search(), what=what)
+        return plan.result()
+    receipt = change(
+        key,
+        lambda current: plan.apply(current, expected),
         what=what,
-        around=lambda: secure_delete(alias),
-        changed=lambda redaction: any(one.hits or one.states for one in redaction.sessions),
+        actor=actor,
+        reason=reason,
+        plan=plan,
+        using=alias,
     )
+    return receipt.result
 
 
 def _key(session: object) -> UUID:
@@ -149,17 +132,6 @@ def descendants_of(session: UUID, *, using: str | None = None) -> list[UUID]:
     return SessionStore(owner=EVERYBODY, using=using).sessions.descendants(session)
 
 
-def _locked_forks(using: str, session: UUID) -> list[Session]:
-    """Lock all forks of a locked session, each after the session it was forked from."""
-    locked: dict[UUID, Session | None] = {}
-    # A session could be forked until it was locked. Keys are ordered by time, so that other
-    # processes lock the same sessions in the same order.
-    while more := [key for key in descendants_of(session, using=using) if key not in locked]:
-        for key in sorted(more):
-            locked[key] = lock_session(using, key)
-    return [row for row in locked.values() if row is not None]
-
-
 async def aredact(
     session: UUID,
     *scopes: Scope,
@@ -167,6 +139,7 @@ async def aredact(
     actor: Any = None,
     dry_run: bool = False,
     descendants: bool = False,
+    expected: str | None = None,
     using: str | None = None,
 ) -> Redaction:
     """Async twin of :func:`redact`."""
@@ -178,6 +151,7 @@ async def aredact(
             actor=actor,
             dry_run=dry_run,
             descendants=descendants,
+            expected=expected,
             using=using,
         ),
         using=bridge.database(using),

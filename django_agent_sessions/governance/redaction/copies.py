@@ -15,7 +15,7 @@ from django_agent_sessions.content.paths import Path, value_at
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
 
-from .plan import Plan, PositionalScope, apply_scope, spans_first
+from .scope_groups import PositionalScope, ScopeGroups, apply_scope, spans_first
 from .scopes import Detect, Find, Scope, WholeMessage
 
 _MISSING = object()
@@ -54,17 +54,17 @@ class MessageCopies:
         )
 
 
-def named_messages(using: str, session: UUID, plan: Plan) -> dict[UUID, MessageCopies]:
+def named_messages(using: str, session: UUID, groups: ScopeGroups) -> dict[UUID, MessageCopies]:
     """Return the named messages, grouped by the message of which they are copies."""
     found: dict[UUID, MessageCopies] = {}
-    if not plan.by_message:
+    if not groups.by_message:
         return found
-    rows = SessionMessage.objects.using(using).filter(session=session, pk__in=plan.by_message)
+    rows = SessionMessage.objects.using(using).filter(session=session, pk__in=groups.by_message)
     columns = ("pk", "source", "agent__dialect", "message", "redact_message")
     for key, source, dialect, message, redacted in rows.order_by("pk").values_list(*columns):
         family = found.setdefault(source or key, MessageCopies())
         current = message if redacted is None else redacted
-        scopes = plan.by_message[key]
+        scopes = groups.by_message[key]
         family.scopes += scopes
         family.named[key] = current
         family.removed_texts |= _removed_texts(current, dialect, scopes)

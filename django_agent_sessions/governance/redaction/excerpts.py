@@ -10,7 +10,7 @@ from django_agent_sessions.content.dialects import Part
 from django_agent_sessions.content.paths import value_at
 from django_agent_sessions.models.fields import CorruptPayload
 
-from .plan import PositionalScope, Spans
+from .scope_groups import PositionalScope, Spans
 from .scopes import WholeMessage
 
 _CONTEXT = 40

@@ -1,44 +1,54 @@
-"""Matches of a redaction in one session, and the pending changes."""
+"""What a redaction finds in a row, and what it will write there."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
-
-from django.db.models import Model
 
 from django_agent_sessions.content import masking
 from django_agent_sessions.content.masking import Finder
 from django_agent_sessions.content.paths import Path
+from django_agent_sessions.models.content_columns import content_columns_of
 from django_agent_sessions.models.fields import CorruptPayload
-from django_agent_sessions.store.contents import MessageRow
+from django_agent_sessions.store.contents import Copy, MessageRow
 
-from .plan import Plan
+from .scope_groups import ScopeGroups
 from .scopes import Hit, Place
 
 
 @dataclass
-class PayloadChange:
-    """A row to update; ``is_copy`` marks copies of a named message."""
+class RowFindings:
+    """The matches in one row.
 
-    row: Model
-    columns: dict[str, Any]
+    ``values`` are the new values of its columns, ``message`` the redacted version of a message.
+    ``is_copy`` marks copies of a named message.
+    """
+
+    groups: ScopeGroups
+    copy: Copy
+    hits: list[Hit] = field(default_factory=list)
+    kept: list[Place] = field(default_factory=list)
+    unread: list[Place] = field(default_factory=list)
+    secrets: set[str] = field(default_factory=set, repr=False)
+    values: dict[str, Any] = field(default_factory=dict, repr=False)
     message: MessageRow | None = None
-    contents: bytes | None = None
     is_copy: bool = False
 
+    def __bool__(self) -> bool:
+        return bool(self.hits or self.kept or self.unread or self.is_changed)
 
-class Findings:
-    """Collects the matches and changes of one session."""
+    @property
+    def is_changed(self) -> bool:
+        return bool(self.values) or self.message is not None
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self.hits: list[Hit] = []
-        self.kept: list[Place] = []
-        self.unread: list[Place] = []
-        self.secrets: set[str] = set()
-        self.changes: list[PayloadChange] = []
+    def place(self, column: str) -> Place:
+        """Return the place of a column of the row."""
+        row, columns = self.copy.row, content_columns_of(self.copy.row)
+        name = str(getattr(row, columns.name)) if columns.name else ""
+        if columns.kind == "snapshot":
+            name = name or "latest"
+        return Place(columns.kind, row.pk, name, column)
 
     def mask(
         self,
@@ -49,7 +59,7 @@ class Findings:
         finders: Sequence[Finder] | None = None,
     ) -> Any:
         """Mask the matches of the session-wide finders, or of the given ones, and record them."""
-        finders = self._plan.everywhere if finders is None else finders
+        finders = self.groups.everywhere if finders is None else finders
         if not finders:
             return value
         is_corrupt = isinstance(value, CorruptPayload)
@@ -66,29 +76,16 @@ class Findings:
 
     def keep_id(self, value: str | None, place: Place) -> None:
         """Record an id that contains a named text; ids are not changed."""
-        if value and masking.find_matches(value, self._plan.named):
+        if value and masking.find_matches(value, self.groups.named):
             self.kept.append(place)
 
-    def change(self, row: Model, columns: dict[str, Any], *, follows: bool = False) -> None:
-        """Record the columns to write, if any."""
-        if columns:
-            self.changes.append(PayloadChange(row, columns, is_copy=follows))
 
-    @property
-    def messages(self) -> int:
-        """The number of messages to change."""
-        return sum(change.message is not None for change in self.changes)
-
-    def kinds(self) -> dict[str, int]:
-        """Return the number of matches per kind."""
-        kinds: dict[str, int] = {}
-        for hit in self.hits:
-            kinds[hit.kind or "NAMED"] = kinds.get(hit.kind or "NAMED", 0) + 1
-        return kinds
-
-
-def place_of(kind: str, row: Model, name: str, column: str) -> Place:
-    return Place(kind, row.pk, name, column)
+def count_kinds(hits: Sequence[Hit]) -> dict[str, int]:
+    """Return the number of matches per kind."""
+    kinds: dict[str, int] = {}
+    for hit in hits:
+        kinds[hit.kind or "NAMED"] = kinds.get(hit.kind or "NAMED", 0) + 1
+    return kinds
 
 
 def with_subpath(place: Place, path: Path) -> Place:

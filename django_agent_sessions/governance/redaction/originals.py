@@ -10,17 +10,17 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from django_agent_sessions import audit, conf
-from django_agent_sessions.blobs import update_references
+from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
+from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.governance.session_change import SessionChange, change
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.models.functions import has_no_original
-from django_agent_sessions.store.contents import MessageRef, replace_variants
-from django_agent_sessions.store.locking import lock_session, tracked_atomic, write
+from django_agent_sessions.store.contents import MessageRef, discard_originals, replace_variants
 
 _SESSION_BATCH = 200
 _MESSAGE_BATCH = 200
@@ -96,40 +96,34 @@ def _originals(using: str, before: datetime) -> QuerySet[SessionMessage]:
 def _purge_session(using: str, session: UUID, before: datetime, actor: Any) -> int:
     count = 0
     while True:
-        purged = write(
-            using,
-            lambda uncertain: _purge_batch(using, session, before, actor),
-            what=f"purging originals of session {session}",
-        )
-        count += purged
-        if purged < _MESSAGE_BATCH:
+        try:
+            receipt = change(
+                session,
+                lambda current: _purge_batch(current, before),
+                what=f"purging originals of session {session}",
+                actor=actor,
+                using=using,
+            )
+        except SessionNotFoundError:
+            return count
+        count += receipt.result
+        if receipt.result < _MESSAGE_BATCH:
             return count
 
 
-def _purge_batch(using: str, session: UUID, before: datetime, actor: Any) -> int:
-    with tracked_atomic(using):
-        row = lock_session(using, session)
-        if row is None or row.legal_hold:
-            # Another process has deleted the session or placed it under legal hold.
-            return 0
-        old = _originals(using, before).filter(session=session).order_by()
-        messages = list(old.values_list("pk", "agent_id", "branch", "message_id")[:_MESSAGE_BATCH])
-        keys = [key for key, _, _, _ in messages]
-        if keys:
-            # Agents do not read this column, so that the redaction epoch does not change.
-            SessionMessage.objects.using(using).filter(pk__in=keys).update(
-                message=F("redact_message")
-            )
-            update_references(using, session, keys)
-            # The variants in snapshots that a legal hold kept.
-            spots = {MessageRef(agent, branch, position) for _, agent, branch, position in messages}
-            replace_variants(using, session, spots)
-            audit.record(
-                AuditEvent.Action.ORIGINALS_PURGED,
-                session=session,
-                target=keys[0] if len(keys) == 1 else None,
-                actor=actor,
-                details={"messages": len(keys)},
-                using=using,
-            )
-        return len(keys)
+def _purge_batch(current: SessionChange, before: datetime) -> int:
+    using, session = current.using, current.session.pk
+    if current.session.legal_hold:
+        return 0
+    old = _originals(using, before).filter(session=session).order_by()
+    messages = list(old.values_list("pk", "agent_id", "branch", "message_id")[:_MESSAGE_BATCH])
+    keys = [key for key, _, _, _ in messages]
+    if keys:
+        # Agents do not read this column, so that the redaction epoch does not change.
+        discard_originals(using, session, keys)
+        # The variants in snapshots that a legal hold kept.
+        refs = {MessageRef(agent, branch, position) for _, agent, branch, position in messages}
+        replace_variants(using, session, refs)
+        target = keys[0] if len(keys) == 1 else None
+        current.record(AuditEvent.Action.ORIGINALS_PURGED, target=target, messages=len(keys))
+    return len(keys)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 from uuid import UUID
+
+from django.utils.crypto import salted_hmac
 
 from django_agent_sessions.content.paths import Path
 
@@ -181,3 +184,14 @@ class Redaction:
             fork for fork in self.forks if fork.hits or fork.kept or fork.states or fork.unread
         )
         return [self, *found]
+
+    @property
+    def digest(self) -> str:
+        """A digest of the places of all matches, without content; see :func:`redact`."""
+        keys = sorted(
+            (hit.place.kind, str(hit.place.key), hit.place.column, hit.kind)
+            for each in (self, *self.forks)
+            for hit in each.hits
+        )
+        text = json.dumps(keys)
+        return salted_hmac("agent_sessions.redact", text, algorithm="sha256").hexdigest()

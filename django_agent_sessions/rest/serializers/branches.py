@@ -9,8 +9,9 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from django_agent_sessions.models import Branch, Snapshot
-from django_agent_sessions.rest.converters import MAX_POSITION, parse_uuid
+from django_agent_sessions.rest.converters import parse_uuid
 from django_agent_sessions.store import MAIN_NAME
+from django_agent_sessions.timeline.references import MAX_POSITION
 
 from .fields import (
     DisplayableField,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
 from django.http import Http404
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import status
@@ -15,9 +15,6 @@ from rest_framework.response import Response
 
 from django_agent_sessions.models import (
     MAIN_BRANCH,
-    AuditEvent,
-    Branch,
-    Session,
     SessionAgent,
     SessionMessage,
     Snapshot,
@@ -25,8 +22,7 @@ from django_agent_sessions.models import (
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.queries.message_pages import MessageQuery
 from django_agent_sessions.rest.base import ThrottleScope, etag_response, require_match
-from django_agent_sessions.rest.changes import AgentAPI
-from django_agent_sessions.rest.converters import MAX_POSITION, parse_branch_number
+from django_agent_sessions.rest.changes import AgentAPI, named_by_fields
 from django_agent_sessions.rest.pagination import (
     BranchMessagePagination,
     BranchPagination,
@@ -55,8 +51,14 @@ from django_agent_sessions.rest.serializers.branches import (
     SnapshotSerializer,
 )
 from django_agent_sessions.rest.serializers.messages import MessageSerializer
-from django_agent_sessions.store.snapshots import LATEST_SNAPSHOT_ID
-from django_agent_sessions.values.records import AgentRecord, BranchRecord, SnapshotRecord
+from django_agent_sessions.timeline.references import (
+    MAX_POSITION,
+    find_branch,
+    has_branch,
+    parse_branch_number,
+    restorable_snapshots,
+)
+from django_agent_sessions.values.records import BranchRecord, SnapshotRecord
 
 from .messages import MessageListMixin
 
@@ -97,19 +99,8 @@ class RewindViewSet(AgentAPI):
         row, agent = self.find_agent(agent_key, SessionPermission.READ, SessionPermission.CHANGE)
         data = self.read_body(RewindSerializer)
 
-        def rewind(session: Session) -> BranchRecord | None:
-            # Read under the lock, so that no other process can move the message.
-            _, position = self.resolve_position(agent, "to", data["to"], MAIN_BRANCH)
-            branch = self.store().branches.rewind(agent, position, name=data.get("name"))
-            if branch is not None:
-                figures: dict[str, Any] = {
-                    "branch": branch.number,
-                    "set_aside": branch.length - branch.start,
-                }
-                self.record(AuditEvent.Action.REWOUND, row, agent.id, **figures)
-            return branch
-
-        branch = self.with_locked_session(row, rewind, "rewinding")
+        with named_by_fields(message="to"):
+            branch = self.timeline(row).rewind(agent, data["to"], name=data.get("name"))
         return Response(SetAsideSerializer({"branch": branch}).data)
 
 
@@ -156,20 +147,10 @@ class BranchViewSet(AgentAPI):
         row, agent = self.find_agent(agent_key, SessionPermission.READ, SessionPermission.CHANGE)
         data = self.read_body(BranchCreateSerializer)
 
-        def create(session: Session) -> BranchRecord:
-            source, upto = data.get("source"), None
-            if source is not None and not self._has_branch(agent, source):
-                raise ReferenceNotFound("source", _NO_BRANCH)
-            if "at" in data:
-                source, position = self.resolve_position(agent, "at", data["at"], source)
-                upto = position + 1
-            branch = self.store().branches.create(
-                agent, name=data.get("name"), source=source or MAIN_BRANCH, upto=upto
+        with named_by_fields(branch="source", message="at"):
+            branch = self.timeline(row).create_branch(
+                agent, name=data.get("name"), source=data.get("source"), at=data.get("at")
             )
-            self.record_access(row, agent.id, view="branch", branch=branch.number)
-            return branch
-
-        branch = self.with_locked_session(row, create, "creating a branch")
         return Response(self._representation(branch), status=status.HTTP_201_CREATED)
 
     @operation(
@@ -188,7 +169,7 @@ class BranchViewSet(AgentAPI):
         are reused.
         """
         row, agent = self.find_agent(agent_key, SessionPermission.READ)
-        branch = self.find_branch(agent, number)
+        branch = find_branch(self.using, agent, number)
         self.record_access(row, agent.id, view="branch", branch=branch.number)
         return etag_response(request, self._representation(branch))
 
@@ -204,15 +185,8 @@ class BranchViewSet(AgentAPI):
             agent_key, SessionPermission.READ, SessionPermission.CHANGE, SessionPermission.DELETE
         )
 
-        def delete(session: Session) -> None:
-            branch = self._side_branch(
-                agent, number, "Switch to another branch before deleting it."
-            )
-            deleted = self.store().branches.delete(agent, branch.number)
-            figures: dict[str, Any] = {"branch": branch.number, "messages": deleted}
-            self.record(AuditEvent.Action.BRANCH_DELETED, row, agent.id, **figures)
-
-        self.with_locked_session(row, delete, "deleting a branch")
+        check = partial(self._check_side_branch, "Switch to another branch before deleting it.")
+        self.timeline(row).delete_branch(agent, number, check)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @operation(
@@ -232,14 +206,8 @@ class BranchViewSet(AgentAPI):
         """
         row, agent = self.find_agent(agent_key, SessionPermission.READ, SessionPermission.CHANGE)
 
-        def switch(session: Session) -> BranchRecord:
-            branch = self._side_branch(agent, number, "The agent already uses it.")
-            former = self.store().branches.switch(agent, branch.number)
-            figures: dict[str, Any] = {"branch": branch.number, "left": former.number}
-            self.record(AuditEvent.Action.RESTORED, row, agent.id, **figures)
-            return former
-
-        former_main = self.with_locked_session(row, switch, "switching branches")
+        check = partial(self._check_side_branch, "The agent already uses it.")
+        former_main = self.timeline(row).switch_branch(agent, number, check)
         return Response(SetAsideSerializer({"branch": former_main}).data)
 
     @operation(
@@ -270,16 +238,11 @@ class BranchViewSet(AgentAPI):
         comparison = {"common": common, "left": lengths[left], "right": lengths[right]}
         return Response(ComparisonSerializer(comparison).data)
 
-    def _side_branch(self, agent: AgentRecord, number: int, advice: str) -> BranchRecord:
-        """Return a side branch; a failed ``If-Match`` is a 412, the main branch a 409."""
-        branch = self.find_branch(agent, number)
+    def _check_side_branch(self, advice: str, branch: BranchRecord) -> None:
+        """Refuse a branch: a failed ``If-Match`` is a 412, the main branch a 409."""
         require_match(self.request, self._representation(branch))
         if branch.number == MAIN_BRANCH:
             raise Conflict(f"This is the main branch. {advice}")
-        return branch
-
-    def _has_branch(self, agent: AgentRecord, number: int) -> bool:
-        return any(branch.number == number for branch in self.store().branches.list(agent))
 
     def _branch_parameter(self, request: Any, name: str) -> int:
         number = parse_branch_number(request.query_params.get(name, str(MAIN_BRANCH)))
@@ -308,7 +271,7 @@ class BranchMessageViewSet(AgentAPI, MessageListMixin):
     def list(self, request: Any, agent_key: UUID, number: int) -> Response:
         """List the messages of a branch, oldest first by default."""
         row, agent = self.find_agent(agent_key, SessionPermission.READ)
-        if number != MAIN_BRANCH and not self._branch_exists(agent.id, number):
+        if not has_branch(self.using, agent.id, number):
             raise Http404
         agent_row = SessionAgent(pk=agent.id)
         return self.page_response(
@@ -316,12 +279,6 @@ class BranchMessageViewSet(AgentAPI, MessageListMixin):
             lambda _, using: MessageQuery(row, agent_row, branch=number, alias=using),
             branch=number,
         )
-
-    def _branch_exists(self, agent: UUID, number: int) -> bool:
-        branches = Branch.objects.using(self.using).filter(agent=agent, number=number)
-        # A branch of an import may have messages and no row.
-        messages = SessionMessage.objects.using(self.using).filter(agent=agent, branch=number)
-        return branches.exists() or messages.exists()
 
 
 _SNAPSHOT = OpenApiParameter(
@@ -347,7 +304,7 @@ class SnapshotViewSet(AgentAPI):
     def list(self, request: Any, agent_key: UUID) -> Response:
         """List the snapshots, newest first."""
         row, agent = self.find_agent(agent_key, SessionPermission.READ)
-        page: Any = self.paginate_queryset(self._rows(agent))
+        page: Any = self.paginate_queryset(restorable_snapshots(self.using, agent))
         self.record_access(row, agent.id, view="snapshots", snapshots=len(page))
         return self.get_paginated_response(self.get_serializer(page, many=True).data)
 
@@ -360,13 +317,7 @@ class SnapshotViewSet(AgentAPI):
     def create(self, request: Any, agent_key: UUID) -> Response:
         """Take a snapshot of the agent as it is now; no message is copied."""
         row, agent = self.find_agent(agent_key, SessionPermission.READ, SessionPermission.CHANGE)
-
-        def take(session: Session) -> SnapshotRecord:
-            snapshot = self.store().snapshots.take(agent)
-            self.record_access(row, agent.id, view="snapshot", snapshot=str(snapshot.id))
-            return snapshot
-
-        snapshot = self.with_locked_session(row, take, "taking a snapshot")
+        snapshot = self.timeline(row).take_snapshot(agent)
         return self._response(snapshot, status.HTTP_201_CREATED)
 
     @operation(
@@ -386,19 +337,7 @@ class SnapshotViewSet(AgentAPI):
         """
         row, agent = self.find_agent(agent_key, SessionPermission.READ, SessionPermission.CHANGE)
 
-        def restore(session: Session) -> SnapshotRecord:
-            if not self._rows(agent).filter(pk=snapshot).exists():
-                raise Http404
-            restored = self.store().snapshots.restore(agent, snapshot)
-            self.record(AuditEvent.Action.RESTORED, row, snapshot, messages=restored.length)
-            return restored
-
-        return self._response(self.with_locked_session(row, restore, "restoring a snapshot"))
-
-    def _rows(self, agent: AgentRecord) -> QuerySet[Snapshot]:
-        rows = Snapshot.objects.using(self.using).filter(agent=agent.id)
-        # Documents may be large. The latest "snapshot" is the state of the agent itself.
-        return rows.exclude(snapshot_id=LATEST_SNAPSHOT_ID).defer("document", "messages")
+        return self._response(self.timeline(row).restore_snapshot(agent, snapshot))
 
     def _response(self, snapshot: SnapshotRecord, code: int = status.HTTP_200_OK) -> Response:
         return Response(self.get_serializer(snapshot).data, status=code)

@@ -18,6 +18,7 @@ from django_agent_sessions.models.querysets import SessionQuerySet
 from django_agent_sessions.rest.base import etag_response
 from django_agent_sessions.rest.changes import ChangeAPI
 from django_agent_sessions.rest.serializers.sessions import AgentSerializer
+from django_agent_sessions.timeline.services import fork_source
 
 _SEARCHED_MESSAGES = 20
 _TEXT_LENGTH = 500
@@ -68,22 +69,6 @@ class SessionDetailAPI(ChangeAPI):
         except Http404:
             return None
         return origin
-
-
-def fork_source(row: Session) -> dict[str, Any] | None:
-    """Return the session and message that this one was forked from, or ``None``."""
-    if row.forked_from is None:
-        return None
-    origin: Any = row.origin
-    try:
-        fork = origin["fork"]
-        message = fork["message"]
-        return {
-            "session": UUID(fork["session"]),
-            "message": None if message is None else UUID(message),
-        }
-    except (KeyError, TypeError, ValueError):
-        return None
 
 
 def _first_text(messages: Any) -> dict[str, Any] | None:

@@ -34,6 +34,7 @@ from django_agent_sessions.rest.base import (
     etag_response,
     require_match,
 )
+from django_agent_sessions.rest.changes import named_by_fields
 from django_agent_sessions.rest.filters import SessionFilter
 from django_agent_sessions.rest.pagination import (
     SessionPagination,
@@ -41,7 +42,7 @@ from django_agent_sessions.rest.pagination import (
     reject_unknown_parameters,
     search_query,
 )
-from django_agent_sessions.rest.problems import Conflict, ReferenceNotFound
+from django_agent_sessions.rest.problems import Conflict
 from django_agent_sessions.rest.redaction import (
     RedactionSerializer,
     SessionRedactionRequest,
@@ -70,12 +71,12 @@ from django_agent_sessions.rest.serializers.sessions import (
     SessionSerializer,
     UsageSerializer,
 )
-from django_agent_sessions.store import SessionStore, session_record
+from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import SessionRecord
 
-from .session_details import SessionDetailAPI, fork_source
+from .session_details import SessionDetailAPI
 
 _MARKDOWN, _JSONL = "markdown", "jsonl"
 
@@ -273,9 +274,10 @@ class SessionViewSet(SessionDetailAPI):
             session, SessionPermission.READ, SessionPermission.CHANGE, SessionPermission.ADD
         )
         data = self.read_body(ForkSerializer)
-        key, created = self.with_locked_session(
-            row, lambda source: self._fork(source, data), "forking"
-        )
+        with named_by_fields(message="at"):
+            key, created = self.timeline(row).fork(
+                at=data.get("at"), title=data.get("title"), external_id=data.get("external_id")
+            )
         sessions = request.path.rstrip("/").rsplit("/", 2)[0]
         return self.placed(self.row_of(self.accessible_sessions(), key), created, sessions)
 
@@ -373,28 +375,6 @@ class SessionViewSet(SessionDetailAPI):
         ):
             raise Http404
         return (store.sessions.update(record.id, **fields) if fields else record), False
-
-    def _fork(self, row: Session, data: dict[str, Any]) -> tuple[UUID, bool]:
-        """Fork a session whose row is locked; return the fork's key, and whether it is new."""
-        at, external_id = data.get("at"), data.get("external_id")
-        if external_id is not None and row.owner_id is not None:
-            own_sessions = Session.objects.using(self.using).filter(owner=row.owner_id)
-            existing = own_sessions.filter(external_id=external_id).first()
-            if existing is not None:
-                if fork_source(existing) != {"session": row.pk, "message": at}:
-                    detail = "Another session already has this external_id. Choose another."
-                    raise Conflict(detail)
-                self.record_access(row, view="fork")
-                return existing.pk, False
-        messages = SessionMessage.objects.using(self.using).filter(session=row.pk)
-        if at is not None and not messages.filter(pk=at).exists():
-            raise ReferenceNotFound("at", "The session has no such message.")
-        fork = self.store().sessions.fork(
-            session_record(row), at=at, title=data.get("title"), external_id=external_id
-        )
-        figures: dict[str, Any] = {"fork": str(fork.id), "messages": fork.usage.messages}
-        self.record(AuditEvent.Action.FORKED, row, at, **figures)
-        return fork.id, True
 
     def _record_listing(self, rows: Sequence[Session], *, searched: bool) -> None:
         """Record that titles of other users' sessions are about to be shown."""

@@ -217,7 +217,7 @@ def test_an_error_at_the_last_statement_takes_all_back(store, monkeypatch):
         raise RuntimeError("no epoch")
 
     monkeypatch.setattr(
-        "django_agent_sessions.governance.redaction.session_redaction.increment_redaction_epoch",
+        "django_agent_sessions.governance.redaction.redaction_plan.increment_redaction_epoch",
         fail,
     )
     with pytest.raises(RuntimeError, match="no epoch"):
@@ -323,9 +323,11 @@ def test_one_hit_takes_as_many_statements_as_there_are_chunks_to_read(
 ):
     store.append_many(agent, [user("nothing")] * (messages - 1) + [user(SECRET)])
 
-    # The lock, agents, orchestrators, branches, snapshots, stored objects; then the event, the
-    # message, its binaries (2), the epoch, and the mark by which a lost commit is found again.
-    assert statements_of(lambda: redact(session.id, Find(SECRET), reason="r")) == 6 + chunks + 6
+    # The session, agents, orchestrators, branches, snapshots, stored objects; with the lock, those
+    # and the messages again, to find out what was written meanwhile; then the event, the message,
+    # its binaries (2), the epoch, and the mark by which a lost commit is found again.
+    statements = statements_of(lambda: redact(session.id, Find(SECRET), reason="r"))
+    assert statements == 6 + chunks + 7 + 6
     assert columns_containing(SECRET) == []
 
 

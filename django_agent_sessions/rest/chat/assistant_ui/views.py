@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -66,7 +65,7 @@ class AssistantUIView(SessionAPI):
     schema: Any = None
     content_negotiation_class: Any = AcceptNegotiation
 
-    @cached_property
+    @property
     def reaches_everybody(self) -> bool:
         """Always false: the client lists the user's own threads only."""
         return False

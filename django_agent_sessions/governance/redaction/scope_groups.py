@@ -16,7 +16,7 @@ from django_agent_sessions.exceptions import RedactionScopeError
 from .scopes import Block, Detect, Find, Scope, Span, WholeMessage
 
 
-class Plan:
+class ScopeGroups:
     """The scopes, grouped by reach: the whole session, or one message."""
 
     def __init__(self, scopes: Sequence[Scope]) -> None:

@@ -1,0 +1,145 @@
+"""The search in a session's messages and in the binaries that they refer to."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django_agent_sessions import blobs
+from django_agent_sessions.content import masking
+from django_agent_sessions.content.blob_refs import BlobRef, references
+from django_agent_sessions.content.masking import Finder
+from django_agent_sessions.exceptions import RedactionScopeError
+from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.store.contents import Copy, MessageRow
+
+from .copies import MessageCopies
+from .excerpts import excerpts
+from .findings import RowFindings, with_subpath
+from .scope_groups import PositionalScope, ScopeGroups, Spans, apply_scope, finder_for
+from .scopes import Detect, Find, Hit, Place, WholeMessage
+
+
+class MessageSearch:
+    """Searches the messages of one session; ``with_texts`` fills the texts of all matches."""
+
+    def __init__(
+        self, using: str, session: UUID, groups: ScopeGroups, *, keep: bool, with_texts: bool
+    ) -> None:
+        self._using = using
+        self._session = session
+        self._groups = groups
+        self._keep = keep
+        self._with_texts = with_texts
+        # Binaries without matches of the session-wide finders.
+        self._without_hits: set[BlobRef] = set()
+        self._unreadable: set[BlobRef] = set()
+
+    def search(self, copy: Copy, family: MessageCopies | None) -> RowFindings:
+        """Search a message; ``family`` are the scopes for it and its copies, if any."""
+        found = RowFindings(self._groups, copy)
+        dialect: str = copy.row.dialect  # type: ignore[attr-defined] # an annotation
+        message, redact_message = self._with_binaries(found, family)
+        current = message if redact_message is None else redact_message
+        changed = self._redact(found, current, dialect, family)
+        if changed is current:
+            hidden = redact_message is not None and message != redact_message
+            # An original that was kept by an earlier redaction.
+            if not hidden or self._keep or not self._matches_original(found, message, family):
+                return found
+        found.is_copy = family is not None and copy.key not in family.named
+        found.message = MessageRow(dialect, changed, limited=False)
+        return found
+
+    def _with_binaries(self, found: RowFindings, family: MessageCopies | None) -> list[Any]:
+        """Return the message and its redacted version, with the binaries that have matches.
+
+        Each binary is read once, and kept in memory only if its message changes.
+        """
+        versions = [found.copy.values["message"], found.copy.values["redact_message"]]
+        message_finders = _finders(family)
+        finders = [*self._groups.everywhere, *message_finders]
+        all_references = {ref for _, ref in references(versions)} if finders else set()
+        if not all_references:
+            return versions
+        contents = self._read(all_references - self._without_hits - self._unreadable)
+        if all_references & self._unreadable:
+            found.unread.append(found.place("message"))
+        matching = {
+            ref.sha256 for ref, value in contents.items() if masking.mask_tree([value], finders)[1]
+        }
+        if not message_finders:
+            readable = contents.keys() - self._unreadable
+            self._without_hits |= {ref for ref in readable if ref.sha256 not in matching}
+        if not matching:
+            return versions
+        return blobs.existing_binaries(self._using, self._session, versions)
+
+    def _read(self, wanted: set[BlobRef]) -> dict[BlobRef, Any]:
+        values = blobs.existing_binaries(self._using, self._session, list(wanted))
+        contents = dict(zip(wanted, values, strict=True))
+        self._unreadable |= {ref for ref, value in contents.items() if isinstance(value, BlobRef)}
+        return contents
+
+    def _matches_original(
+        self, found: RowFindings, original: Any, family: MessageCopies | None
+    ) -> bool:
+        place = found.place("original")
+        scopes = family.scopes if family is not None else ()
+        if any(isinstance(scope, WholeMessage) for scope in scopes):
+            found.hits.append(Hit(place, "", "", masking.mask()))
+            return True
+        finders = [*self._groups.everywhere, *_finders(family)]
+        return found.mask(original, place, finders=finders) is not original
+
+    def _redact(
+        self, found: RowFindings, payload: Any, dialect: str, family: MessageCopies | None
+    ) -> Any:
+        changed = payload
+        steps = () if family is None else family.steps(found.copy.key, payload)
+        for step in steps:
+            changed = self._apply(found, step, changed, dialect)
+        return found.mask(changed, found.place("message"))
+
+    def _apply(
+        self,
+        found: RowFindings,
+        step: Find | Detect | PositionalScope | list[Finder],
+        payload: Any,
+        dialect: str,
+    ) -> Any:
+        place = found.place("message")
+        if isinstance(step, list):
+            return found.mask(payload, place, finders=step)
+        if isinstance(step, Find | Detect):
+            return found.mask(payload, place, finders=[finder_for(step)])
+        changed = _apply_position(step, payload, dialect, place)
+        if changed == payload:
+            return payload
+        found.secrets.update(masking.masked_texts(payload, changed))
+        path = () if isinstance(step, WholeMessage) else step.path
+        hit_place = with_subpath(place, path)
+        texts = self._texts(step, payload, dialect)
+        found.hits += [Hit(hit_place, "", before, after) for before, after in texts]
+        return changed
+
+    def _texts(self, step: PositionalScope, payload: Any, dialect: str) -> list[tuple[str, str]]:
+        if self._with_texts:
+            return excerpts(step, payload, dialect)
+        # The redacted content must not be returned.
+        return [("", masking.mask())] * (len(step.parts) if isinstance(step, Spans) else 1)
+
+
+def _apply_position(step: PositionalScope, payload: Any, dialect: str, place: Place) -> Any:
+    if isinstance(payload, CorruptPayload):
+        # It stays a corrupt payload, which no SDK receives.
+        return CorruptPayload(masking.mask())
+    changed = apply_scope(step, payload, dialect)
+    if changed is None:
+        raise RedactionScopeError(f"message {place.key} has no content at this path")
+    return changed
+
+
+def _finders(family: MessageCopies | None) -> list[Finder]:
+    scopes = family.scopes if family is not None else ()
+    return [finder_for(scope) for scope in scopes if isinstance(scope, Find | Detect)]

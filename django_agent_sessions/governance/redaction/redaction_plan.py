@@ -1,0 +1,191 @@
+"""The plan of a redaction: searched without a lock, checked and written under it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from uuid import UUID
+
+from django_agent_sessions import blobs
+from django_agent_sessions.db.sqlite_secure_delete import secure_delete
+from django_agent_sessions.exceptions import MatchesChangedError, SessionNotFoundError
+from django_agent_sessions.governance.session_change import SessionChange
+from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store.contents import (
+    increment_redaction_epoch,
+    is_original_kept,
+    replace,
+    replace_message,
+)
+from django_agent_sessions.store.locking import lock_session
+from django_agent_sessions.values.owners import EVERYBODY
+
+from .copies import MessageCopies, named_messages
+from .findings import count_kinds
+from .scope_groups import ScopeGroups
+from .scopes import Redaction
+from .session_search import SessionSearch
+
+
+class RedactionPlan:
+    """A redaction in a session and, if requested, in its forks."""
+
+    def __init__(
+        self, using: str, session: UUID, groups: ScopeGroups, *, descendants: bool, dry_run: bool
+    ) -> None:
+        self._using = using
+        self._session = session
+        self._groups = groups
+        self._descendants = descendants
+        self._dry_run = dry_run
+        self._families: dict[UUID, MessageCopies] = {}
+        self._searches: dict[UUID, SessionSearch] = {}
+        self._uploads: dict[UUID, blobs.Uploads] = {}
+        self._attempts = ExitStack()
+        self._uploaded: set[UUID] = set()
+
+    # --- search ------------------------------------------------------------------------------
+
+    def search(self) -> int:
+        """Search what was not searched yet, in all sessions; return the number of rows."""
+        if self._session not in self._searches:
+            rows = Session.objects.using(self._using)
+            if (first := rows.filter(pk=self._session).first()) is None:
+                raise SessionNotFoundError(f"session {self._session} does not exist")
+            keys = self._fork_keys() if self._descendants else []
+            self._begin([first, *rows.filter(pk__in=keys).order_by("pk")])
+        searched = 0
+        for search in self._searches.values():
+            searched += search.search()
+            if search.session.pk == self._session:
+                search.require(self._groups.by_message)
+        self._uploads, self._uploaded = {}, set()
+        return searched
+
+    def _begin(self, sessions: Sequence[Session]) -> None:
+        self._families = named_messages(self._using, self._session, self._groups)
+        self._searches = {session.pk: self._new_search(session) for session in sessions}
+
+    def _new_search(self, session: Session) -> SessionSearch:
+        return SessionSearch(
+            self._using, session, self._groups, self._families, dry_run=self._dry_run
+        )
+
+    # --- with the lock -----------------------------------------------------------------------
+
+    def count_written(self, session: Session) -> int:
+        """Return how many rows were written since the search; lock the forks, too."""
+        sessions = [session, *(self._locked_forks() if self._descendants else ())]
+        if any(map(self._was_changed, sessions)):
+            self._begin(sessions)
+            return 1
+        written = 0
+        searches = {}
+        for row in sessions:
+            search = self._searches.get(row.pk)
+            if search is None:
+                search, count = self._new_search(row), 1
+            else:
+                search.session = row
+                count = search.count_written()
+            written += count
+            searches[row.pk] = search
+        self._searches = searches
+        if written and self._groups.by_message:
+            # The scopes of copies depend on the named messages.
+            self._begin(sessions)
+        return written
+
+    def _was_changed(self, session: Session) -> bool:
+        """Return whether another operation moved or redacted messages since the search."""
+        search = self._searches.get(session.pk)
+        if search is None:
+            return session.pk == self._session
+        before = search.session
+        return (before.redaction_epoch, before.legal_hold) != (
+            session.redaction_epoch,
+            session.legal_hold,
+        )
+
+    def _fork_keys(self) -> list[UUID]:
+        store = SessionStore(owner=EVERYBODY, using=self._using)
+        return store.sessions.descendants(self._session)
+
+    def _locked_forks(self) -> list[Session]:
+        """Lock all forks of the locked session, each after the session it was forked from."""
+        locked: dict[UUID, Session | None] = {}
+        # A session could be forked until it was locked. Keys are ordered by time, so that other
+        # processes lock the same sessions in the same order.
+        while more := set(self._fork_keys()) - locked.keys():
+            for key in sorted(more):
+                locked[key] = lock_session(self._using, key)
+        return [row for row in locked.values() if row is not None]
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Upload the binaries of redacted messages; they are deleted if the block raises."""
+        with ExitStack() as self._attempts, secure_delete(self._using):
+            self._uploaded = set()
+            self._upload()
+            yield
+
+    def _upload(self) -> None:
+        for key, search in self._searches.items():
+            if key not in self._uploads:
+                messages = [found.message for found in search.changes if found.message is not None]
+                self._uploads[key] = blobs.Uploads(self._using, key, messages, known=True)
+            if key not in self._uploaded:
+                self._attempts.enter_context(self._uploads[key].attempt())
+                self._uploaded.add(key)
+
+    def apply(self, change: SessionChange, expected: str | None = None) -> Redaction:
+        """Write and audit the changes; without any, write nothing."""
+        searches = list(self._searches.values())
+        found = self.result()
+        if expected is not None and expected != found.digest:
+            raise MatchesChangedError(found)
+        for search in searches:
+            search.check_legal_hold()
+        self._upload()
+        secrets = self._groups.named_texts.union(*(search.secrets for search in searches))
+        for search in searches:
+            self._write(search, change, secrets)
+        return self.result()
+
+    def _write(self, search: SessionSearch, change: SessionChange, secrets: set[str]) -> None:
+        changes = search.changes
+        if not changes:
+            return
+        session, result = search.session, search.result()
+        is_fork = session.pk != self._session
+        targets = {found.copy.key for found in changes if not found.is_copy}
+        event = change.record(
+            AuditEvent.Action.REDACTED,
+            session=session.pk,
+            target=targets.pop() if len(targets) == 1 else None,
+            secrets=secrets,
+            messages=result.messages,
+            states=result.states,
+            hits=len(result.hits),
+            kinds=count_kinds(result.hits),
+            **({"forked_from": str(self._session)} if is_fork else {}),
+        )
+        self._uploads[session.pk].store()
+        keep, number = is_original_kept(session), session.change + 1
+        redacted = []
+        for found in changes:
+            if found.message is None:
+                replace(self._using, found.copy, found.values, change=number)
+            else:
+                replace_message(
+                    self._using, found.copy, found.message, event, change=number, keep=keep
+                )
+                redacted.append(found.copy.key)
+        blobs.update_references(self._using, session.pk, redacted)
+        session.redaction_epoch = increment_redaction_epoch(self._using, session)
+
+    def result(self) -> Redaction:
+        found, *others = [search.result() for search in self._searches.values()]
+        found.forks.extend(others)
+        return found

@@ -1,0 +1,209 @@
+"""The search in one session, which can be repeated for the rows that were written since."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Model
+
+from django_agent_sessions.exceptions import LegalHoldError, SessionNotFoundError
+from django_agent_sessions.models import Session, SessionMessage, Snapshot
+from django_agent_sessions.models.content_columns import content_models
+from django_agent_sessions.store.contents import (
+    Copy,
+    MessageRef,
+    content_versions,
+    is_original_kept,
+    snapshots_with_variants,
+    walk,
+)
+
+from .column_masking import mask_columns
+from .copies import MessageCopies, copies_in_session
+from .findings import RowFindings
+from .message_search import MessageSearch
+from .scope_groups import ScopeGroups
+from .scopes import Redaction
+from .snapshot_columns import drop_variants, mask_variants, redacted_refs, variant_refs
+
+
+@dataclass
+class _SearchedRows:
+    """The searched rows of a model: their versions, what was found, and what to search again."""
+
+    versions: dict[UUID, Any] = field(default_factory=dict)
+    findings: dict[UUID, RowFindings] = field(default_factory=dict)
+    stale: set[UUID] = field(default_factory=set)
+
+    def forget(self, keys: Collection[UUID]) -> None:
+        for key in keys:
+            self.versions.pop(key, None)
+            self.findings.pop(key, None)
+
+
+class SessionSearch:
+    """What a redaction finds in one session, and what it will write."""
+
+    def __init__(
+        self,
+        using: str,
+        session: Session,
+        groups: ScopeGroups,
+        families: Mapping[UUID, MessageCopies],
+        *,
+        dry_run: bool,
+    ) -> None:
+        self.session = session
+        self._using = using
+        self._groups = groups
+        self._families = families
+        self._dry_run = dry_run
+        keep = is_original_kept(session)
+        self._messages = MessageSearch(using, session.pk, groups, keep=keep, with_texts=dry_run)
+        self._members: dict[UUID, MessageCopies] = {}
+        self._rows: dict[type[Model], _SearchedRows] = {}
+        # The changed messages when the snapshots were searched.
+        self._refs: set[MessageRef] = set()
+
+    # --- search ------------------------------------------------------------------------------
+
+    def search(self) -> int:
+        """Search the rows that were not searched yet, and return their number."""
+        count = 0
+        self._members = copies_in_session(self._using, self.session.pk, self._families)
+        for model in self._models():
+            if model is Snapshot and self._refs != (refs := self._changed_refs()):
+                # Their variants depend on the changed messages.
+                self._refs = refs
+                self._rows.pop(Snapshot, None)
+            searched = self._rows.get(model)
+            keys = self._limit(model) if searched is None else searched.stale
+            if searched is None:
+                searched = self._rows[model] = _SearchedRows()
+            if keys is None or keys:
+                for copy in walk(self._using, self.session, model, keys=keys):
+                    self._search_row(searched, copy)
+                    count += 1
+            searched.stale = set()
+        return count
+
+    def require(self, messages: Collection[UUID]) -> None:
+        """Raise if one of the messages was not among the rows."""
+        if missing := set(messages) - self._rows[SessionMessage].versions.keys():
+            raise SessionNotFoundError(f"session {self.session.pk} has no message {min(missing)}")
+
+    def count_written(self) -> int:
+        """Count the rows that were written since the search, and forget what was found in them.
+
+        Requires the session's lock.
+        """
+        self._members = copies_in_session(self._using, self.session.pk, self._families)
+        return sum(map(self._count_written, self._models()))
+
+    def _count_written(self, model: type[Model]) -> int:
+        if (searched := self._rows.get(model)) is None:
+            return 1
+        versions = content_versions(self._using, self.session, model, self._limit(model))
+        gone = searched.versions.keys() - versions.keys()
+        searched.stale = {
+            key for key, version in versions.items() if searched.versions.get(key) != version
+        }
+        searched.forget(gone | searched.stale)
+        return len(gone | searched.stale)
+
+    def _models(self) -> list[type[Model]]:
+        if self._groups.everywhere:
+            return content_models()
+        return [SessionMessage, Snapshot]
+
+    def _limit(self, model: type[Model]) -> Collection[UUID] | None:
+        """Return the keys of the rows to search; None for all rows."""
+        if self._groups.everywhere:
+            return None
+        if model is SessionMessage:
+            return self._members.keys()
+        if self.session.legal_hold or not self._changed_refs():
+            return ()
+        rows = snapshots_with_variants(self._using, self.session.pk)
+        return list(rows.values_list("pk", flat=True))
+
+    def _search_row(self, searched: _SearchedRows, copy: Copy) -> None:
+        if isinstance(copy.row, SessionMessage):
+            found = self._messages.search(copy, self._members.get(copy.key))
+        else:
+            found = RowFindings(self._groups, copy)
+            self._search_columns(found)
+        searched.versions[copy.key] = copy.version
+        if found:
+            searched.findings[copy.key] = found
+
+    def _search_columns(self, found: RowFindings) -> None:
+        if not self._groups.everywhere:
+            drop_variants(found, self._refs)
+            return
+        mask_columns(found)
+        if isinstance(row := found.copy.row, Snapshot):
+            kept: set[MessageRef] = set()
+            if self.session.legal_hold and (refs := variant_refs(row)):
+                kept = self._refs | redacted_refs(self._using, refs)
+            mask_variants(found, self._refs, kept)
+
+    def _changed_refs(self) -> set[MessageRef]:
+        searched = self._rows.get(SessionMessage)
+        rows = (
+            [found.copy.row for found in searched.findings.values() if found.message]
+            if (searched)
+            else []
+        )
+        return {
+            MessageRef(row.agent_id, row.branch, row.message_id)
+            for row in rows
+            if isinstance(row, SessionMessage)
+        }
+
+    # --- result ------------------------------------------------------------------------------
+
+    @property
+    def findings(self) -> Iterator[RowFindings]:
+        """What was found, in the order of the models and of their keys."""
+        for model in self._models():
+            found = self._rows[model].findings if model in self._rows else {}
+            for key in sorted(found):
+                yield found[key]
+
+    @property
+    def changes(self) -> list[RowFindings]:
+        """The rows to write."""
+        return [found for found in self.findings if found.is_changed]
+
+    @property
+    def secrets(self) -> set[str]:
+        """The texts to mask in the reason."""
+        return set().union(*(found.secrets for found in self.findings))
+
+    def result(self) -> Redaction:
+        findings, changes = list(self.findings), self.changes
+        messages = sum(found.message is not None for found in changes)
+        return Redaction(
+            [hit for found in findings for hit in found.hits],
+            [place for found in findings for place in found.kept],
+            messages,
+            len(changes) - messages,
+            self.session.redaction_epoch,
+            self._dry_run,
+            self.session.pk,
+            unread=[place for found in findings for place in found.unread],
+        )
+
+    def check_legal_hold(self) -> None:
+        """Raise ``LegalHoldError`` if a legal hold forbids the changes."""
+        if self.session.legal_hold and any(found.message is None for found in self.changes):
+            raise LegalHoldError(
+                f"session {self.session.session_id!r} is under legal hold, and the redaction "
+                "would change a state, snapshot, stored object, title or metadata, whose "
+                "original cannot be kept: release the hold first",
+                [self.session],
+            )

@@ -1,0 +1,161 @@
+"""Redaction in snapshots, which contain an agent's state and refer to messages."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django_agent_sessions.models import SessionMessage, Snapshot
+from django_agent_sessions.store.contents import MessageRef, message_ref_of, position_range
+
+from .findings import RowFindings, with_subpath
+from .scopes import Place
+
+# Data of the application or of a tool.
+_OWN_DATA = frozenset({"state", "stash"})
+_VERSIONS = ("scope", "schema_version")
+_SHORT = 32
+
+
+def mask_snapshot_document(found: RowFindings, document: Any, place: Place) -> Any:
+    """Mask a snapshot's document, except the fields of its format."""
+    if not isinstance(document, dict):
+        return found.mask(document, place)
+    changed = {
+        key: _mask_value(found, key, value, with_subpath(place, (key,)))
+        for key, value in document.items()
+    }
+    return document if _same(document, changed) else changed
+
+
+def mask_variants(
+    found: RowFindings, changed: Collection[MessageRef], kept: Collection[MessageRef]
+) -> None:
+    """Mask the variants of messages in a snapshot, and drop those of changed messages.
+
+    ``kept`` are the messages whose variants a legal hold keeps.
+    """
+    row, messages = _snapshot(found), found.copy.values["messages"]
+    if not isinstance(messages, list):
+        masked = found.mask(messages, found.place("messages"))
+    else:
+        items = [
+            _mask_variant(found, index, item, message_ref_of(row, item), changed, kept)
+            for index, item in enumerate(messages)
+        ]
+        same = all(item is before for item, before in zip(items, messages, strict=True))
+        masked = messages if same else items
+    if masked is not messages:
+        found.values["messages"] = masked
+
+
+def drop_variants(found: RowFindings, changed: Collection[MessageRef]) -> None:
+    """Replace the variants of changed messages in a snapshot with references."""
+    row, messages = _snapshot(found), found.copy.values["messages"]
+    if not isinstance(messages, list):
+        return
+    refs = [message_ref_of(row, item) for item in messages]
+    if any(ref in changed for ref in refs if ref is not None):
+        found.is_copy = True
+        found.values["messages"] = [
+            position_range(ref) if ref is not None and ref in changed else item
+            for ref, item in zip(refs, messages, strict=True)
+        ]
+
+
+def variant_refs(row: Snapshot) -> set[MessageRef]:
+    """Return the messages of which a snapshot has variants."""
+    items = row.messages if isinstance(row.messages, list) else ()
+    return {ref for item in items if (ref := message_ref_of(row, item)) is not None}
+
+
+def redacted_refs(using: str, refs: Collection[MessageRef]) -> set[MessageRef]:
+    """Return those of the messages that are redacted."""
+    wanted: dict[tuple[UUID | None, int], set[int]] = {}
+    for ref in refs:
+        wanted.setdefault((ref.agent, ref.branch), set()).add(ref.position)
+    redacted: set[MessageRef] = set()
+    for (agent, branch), positions in wanted.items():
+        messages = SessionMessage.objects.using(using).filter(agent=agent, branch=branch)
+        messages = messages.filter(message_id__in=positions, redacted_at__isnull=False)
+        there = messages.values_list("message_id", flat=True)
+        redacted |= {MessageRef(agent, branch, position) for position in there}
+    return redacted
+
+
+def _snapshot(found: RowFindings) -> Snapshot:
+    row = found.copy.row
+    assert isinstance(row, Snapshot)  # noqa: S101 - as declared by its columns
+    return row
+
+
+def _mask_value(found: RowFindings, key: str, value: Any, place: Place) -> Any:
+    if isinstance(value, str) and _is_format_field(key, value):
+        # Fields of the format, without which the SDK cannot restore the snapshot.
+        found.keep_id(value, place)
+        return value
+    if key != "data" or not isinstance(value, dict):
+        return found.mask(value, place, free=key == "app_data")
+    is_agent = _snapshot(found).multi_agent_id is None
+    own_data = {name: item for name, item in value.items() if name in _OWN_DATA}
+    ids = set() if is_agent or not isinstance(value.get("id"), str) else {"id"}
+    for name in ids:
+        found.keep_id(value[name], with_subpath(place, (name,)))
+    rest = {name: item for name, item in value.items() if name not in own_data.keys() | ids}
+    masked = found.mask(rest, place)
+    free = {
+        name: found.mask(item, with_subpath(place, (name,)), free=is_agent)
+        for name, item in own_data.items()
+    }
+    if masked is rest and _same(own_data, free):
+        return value
+    return _merge(value, own_data.keys() | ids, masked, free)
+
+
+def _merge(
+    value: dict[str, Any],
+    separate_keys: Collection[str],
+    masked: dict[str, Any],
+    free: dict[str, Any],
+) -> dict[str, Any]:
+    """Merge parts in the original order; a masked key keeps its position."""
+    others = iter(masked.items())
+    return dict(
+        (name, free.get(name, item)) if name in separate_keys else next(others)
+        for name, item in value.items()
+    )
+
+
+def _same(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    return all(after[key] is item for key, item in before.items())
+
+
+def _is_format_field(key: str, value: str) -> bool:
+    if key in _VERSIONS:
+        return len(value) <= _SHORT
+    if key != "created_at":
+        return False
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _mask_variant(
+    found: RowFindings,
+    index: int,
+    item: Any,
+    ref: MessageRef | None,
+    changed: Collection[MessageRef],
+    kept: Collection[MessageRef],
+) -> Any:
+    if not isinstance(item, dict) or ref in kept:
+        return item
+    place = with_subpath(found.place("messages"), (index, "message"))
+    message = found.mask(item.get("message"), place)
+    if ref is not None and ref in changed:
+        return position_range(ref)
+    return item if message is item.get("message") else {**item, "message": message}

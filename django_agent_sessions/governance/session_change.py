@@ -1,0 +1,177 @@
+"""Change a session: plan without the lock, lock the session, check the plan, apply it, record it.
+
+Services of this package and of ``timeline`` change a session with :func:`change` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from uuid import UUID
+
+from django.db import connections
+
+from django_agent_sessions import audit
+from django_agent_sessions.db import bridge
+from django_agent_sessions.exceptions import (
+    ReasonRequiredError,
+    SessionConflictError,
+    SessionNotFoundError,
+)
+from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.store.locking import (
+    in_caller_transaction,
+    lock_session,
+    with_lock,
+    write,
+)
+
+R = TypeVar("R")
+
+_MAX_SEARCHES = 3
+"""Searches without the lock, before what is left is searched with it."""
+
+
+class Version(NamedTuple):
+    """What a caller has seen of a session; an exclusive operation of another process changes it."""
+
+    change: int
+    epoch: int
+
+
+def version_of(session: Session) -> Version:
+    """Return the version to pass as ``expected``."""
+    return Version(session.change, session.redaction_epoch)
+
+
+class Plan(Protocol):
+    """The part of a change that takes long, prepared without the session's lock."""
+
+    def search(self) -> int:
+        """Search what was not searched yet; return the number of rows."""
+
+    def count_written(self, session: Session) -> int:
+        """Return how many rows were written since the search, with the session's lock."""
+
+    def attempt(self) -> AbstractContextManager[None]:
+        """Return a context manager around one attempt of the transaction."""
+
+
+@dataclass
+class SessionChange:
+    """A change in progress, with the session's row locked."""
+
+    using: str
+    session: Session
+    actor: Any = None
+    via: str = ""
+    reason: str = ""
+    changed: bool = False
+    events: list[AuditEvent] = field(default_factory=list)
+
+    def record(
+        self,
+        action: AuditEvent.Action,
+        *,
+        session: UUID | None = None,
+        target: UUID | None = None,
+        secrets: Collection[str] = (),
+        **details: Any,
+    ) -> AuditEvent:
+        """Write the audit event; the details hold ids and figures only."""
+        event = audit.record(
+            action,
+            session=session or self.session.pk,
+            target=target,
+            actor=self.actor,
+            reason=self.reason,
+            secrets=secrets,
+            details={"via": self.via, **details} if self.via else details,
+            using=self.using,
+        )
+        self.changed = True
+        self.events.append(event)
+        return event
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt(Generic[R]):
+    """A committed change.
+
+    Attributes:
+        result: What the change returned.
+        changed: Whether anything was written.
+        events: Primary keys of its audit events.
+    """
+
+    result: R
+    changed: bool
+    events: tuple[UUID, ...]
+
+
+class _OutdatedPlanError(Exception):
+    """Rows were written since the plan was made."""
+
+
+def change(
+    session: UUID,
+    apply: Callable[[SessionChange], R],
+    *,
+    what: str,
+    actor: Any = None,
+    via: str = "",
+    reason: str | None = None,
+    expected: Version | None = None,
+    plan: Plan | None = None,
+    using: str | None = None,
+) -> Receipt[R]:
+    """Change a session in one transaction, with its row locked, and once only.
+
+    A plan is searched before the transaction begins, because a search can take long and SQLite has
+    one lock for all writers. What was written meanwhile is searched again. In a caller's
+    transaction the session is locked first: other processes wait for that transaction anyway.
+
+    ``reason`` may be None if the change needs none. ``expected`` is the version that the caller
+    has seen; if the session has another one, ``SessionConflictError`` is raised.
+    """
+    if reason is not None and not reason.strip():
+        raise ReasonRequiredError(f"{what}: a reason is required")
+    alias = bridge.database(using)
+    joined = in_caller_transaction(connections[alias])
+    searches_left = 0 if joined else _MAX_SEARCHES
+    searched = 0
+
+    def lock() -> Session:
+        if (row := lock_session(alias, session)) is None:
+            raise SessionNotFoundError(f"{what}: the session does not exist")
+        return row
+
+    def work(row: Session) -> Receipt[R]:
+        if expected is not None and expected != version_of(row):
+            raise SessionConflictError(f"{what}: the session changed; reload it and try again")
+        if plan is not None and (written := plan.count_written(row)):
+            # Less each time; otherwise a busy agent would write faster than the search reads.
+            if searches_left and written <= max(searched // 2, 1):
+                raise _OutdatedPlanError
+            plan.search()
+        current = SessionChange(alias, row, actor, via, reason or "")
+        result = apply(current)
+        return Receipt(result, current.changed, tuple(event.pk for event in current.events))
+
+    while True:
+        if plan is not None and searches_left:
+            searched = write(alias, lambda unsure: plan.search(), what=what)
+            searches_left -= 1
+        try:
+            return with_lock(
+                alias,
+                lock,
+                work,
+                what=what,
+                around=nullcontext if plan is None else plan.attempt,
+                changed=lambda receipt: receipt.changed,
+            )
+        except _OutdatedPlanError:
+            continue

@@ -1,0 +1,101 @@
+"""The registry of content columns: which columns contain words of a conversation, and in what form.
+
+A model declares its columns in the attribute ``content_columns``; a project's own model may, too,
+so that a redaction searches its rows with those of the session::
+
+    class Ticket(models.Model):
+        session = models.ForeignKey(Session, on_delete=models.CASCADE)
+        note = models.TextField()
+
+        content_columns = ContentColumns("ticket", {"note": ContentKind.DATA})
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.apps import apps
+from django.db import models
+
+
+class ContentKind(enum.Enum):
+    """The form of a column's content, which decides how it is searched and written."""
+
+    PAYLOAD = "payload"
+    """A message in the format of its SDK."""
+    DERIVED = "derived"
+    """Read from the payload of the same row, and written with it."""
+    STATE = "state"
+    """A state in the format of an SDK, whose keys are not content."""
+    ORCHESTRATOR = "orchestrator"
+    """A state with the id of its orchestrator."""
+    DATA = "data"
+    """Data of the application, whose keys are content, too."""
+    ORIGIN = "origin"
+    """Data of the application, with the line of forks in it."""
+    DOCUMENT = "document"
+    """The document of a snapshot."""
+    VARIANTS = "variants"
+    """References to messages, and messages in another form than in the conversation."""
+    BYTES = "bytes"
+    """Bytes of an unknown format."""
+    ID = "id"
+    """A name that programs use: searched and reported, but never changed."""
+    AUDIT = "audit"
+    """Masked before it is written, and never changed."""
+    NONE = "none"
+    """No content: figures, digests, words of this package."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContentColumns:
+    """The content columns of a model.
+
+    Attributes:
+        kind: What a row is called in the results of a redaction.
+        columns: The form of each column that can contain text.
+        name: The column that names a row in the results; none by default.
+        session: The look-up of the session's primary key; None if rows belong to no session.
+        stage: Rows of a higher stage are searched later.
+        revision: Whether each write of content increases a column ``revision``.
+    """
+
+    kind: str
+    columns: Mapping[str, ContentKind] = field(default_factory=dict)
+    name: str = ""
+    session: str | None = "session"
+    stage: int = 0
+    revision: bool = False
+
+    @property
+    def stored(self) -> list[str]:
+        """The columns that a redaction may change."""
+        fixed = (ContentKind.ID, ContentKind.AUDIT, ContentKind.NONE, ContentKind.DERIVED)
+        return [name for name, kind in self.columns.items() if kind not in fixed]
+
+    @property
+    def ids(self) -> list[str]:
+        """The columns that a redaction searches but does not change."""
+        return [name for name, kind in self.columns.items() if kind is ContentKind.ID]
+
+
+def content_columns_of(model: type[models.Model] | models.Model) -> ContentColumns:
+    """Return the declaration of a model that has one."""
+    declared: Any = getattr(model, "content_columns", None)
+    assert isinstance(declared, ContentColumns)  # noqa: S101 - the caller passes such a model
+    return declared
+
+
+def content_models() -> list[type[models.Model]]:
+    """Return the models whose rows contain content of a session, in the order of a search."""
+    found = [
+        model
+        for model in apps.get_models()
+        if isinstance(declared := getattr(model, "content_columns", None), ContentColumns)
+        and declared.session is not None
+        and (declared.stored or declared.ids)
+    ]
+    return sorted(found, key=lambda model: content_columns_of(model).stage)

@@ -1,0 +1,113 @@
+"""Read the content of a session, and the versions of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F, Model, QuerySet
+
+from django_agent_sessions.models import Session, SessionMessage, Snapshot, StoredObject, StoredPart
+from django_agent_sessions.models.content_columns import content_columns_of, content_models
+from django_agent_sessions.models.fields import CorruptPayload
+
+_BATCH: dict[type[Model], int] = {SessionMessage: 200, Snapshot: 50}
+_DEFAULT_BATCH = 100
+
+PART_SIZE = 1024 * 1024
+"""Maximum bytes of one row of an object, which every database accepts in a statement."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Copy:
+    """The content of one row: the value of each content column."""
+
+    row: Model
+    values: dict[str, Any]
+
+    @property
+    def key(self) -> Any:
+        return self.row.pk
+
+    @property
+    def version(self) -> Any:
+        """A value that differs after the content was written."""
+        if content_columns_of(self.row).revision:
+            return self.row.revision  # type: ignore[attr-defined] # as declared
+        return tuple(map(_exact, self.values.values()))
+
+
+def walk(
+    using: str,
+    session: Session,
+    *models: type[Model],
+    keys: Collection[UUID] | None = None,
+) -> Iterator[Copy]:
+    """Read all content of a session, or that of some models, or of the rows with these keys."""
+    for model in models or content_models():
+        if model is Session:
+            yield Copy(session, _values(using, session))
+            continue
+        for rows in _batches(
+            _rows(using, session.pk, model), _BATCH.get(model, _DEFAULT_BATCH), keys
+        ):
+            for row in rows:
+                yield Copy(row, _values(using, row))
+
+
+def content_versions(
+    using: str, session: Session, model: type[Model], keys: Collection[UUID] | None = None
+) -> dict[Any, Any]:
+    """Return the versions of a model's rows, in a transaction that has locked the session.
+
+    Rows without a revision are locked, because they may be written without the session's lock.
+    """
+    if model is Session:
+        return {session.pk: Copy(session, _values(using, session)).version}
+    if content_columns_of(model).revision:
+        rows = _rows(using, session.pk, model)
+        rows = rows if keys is None else rows.filter(pk__in=keys)
+        return dict(rows.order_by().values_list("pk", "revision"))
+    rows = _rows(using, session.pk, model).select_for_update()
+    batches = _batches(rows, _DEFAULT_BATCH, keys)
+    return {row.pk: Copy(row, _values(using, row)).version for batch in batches for row in batch}
+
+
+def _rows(using: str, session: UUID, model: type[Model]) -> QuerySet[Any]:
+    rows: QuerySet[Any] = model._base_manager.using(using).filter(
+        **{str(content_columns_of(model).session): session}
+    )
+    if model is SessionMessage:
+        rows = rows.annotate(dialect=F("agent__dialect"))
+    return rows
+
+
+def _batches(
+    rows: QuerySet[Any], size: int, keys: Collection[UUID] | None
+) -> Iterator[list[Model]]:
+    # Keyset pagination: a conversation may exceed the memory, and connection poolers in
+    # transaction mode do not support cursors.
+    if keys is not None:
+        wanted = sorted(keys)
+        for first in range(0, len(wanted), size):
+            yield list(rows.filter(pk__in=wanted[first : first + size]).order_by("pk"))
+        return
+    rows = rows.order_by("pk")
+    batch = list(rows[:size])
+    while batch:
+        yield batch
+        batch = list(rows.filter(pk__gt=batch[-1].pk)[:size]) if len(batch) == size else []
+
+
+def _values(using: str, row: Model) -> dict[str, Any]:
+    if isinstance(row, StoredObject):
+        parts = StoredPart.objects.using(using).filter(stored=row).order_by("number")
+        return {"data": b"".join(bytes(part) for part in parts.values_list("data", flat=True))}
+    return {name: getattr(row, name) for name in content_columns_of(row).stored}
+
+
+def _exact(value: Any) -> str:
+    # Equal values may be different content: True and 1, or another order of keys.
+    return f"corrupt {value.text}" if isinstance(value, CorruptPayload) else repr(value)

@@ -1,0 +1,142 @@
+"""Write content that exists already, for services. The store's own verbs write new content."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F, TextField, Value
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from django_agent_sessions import conf
+from django_agent_sessions.blobs import update_references
+from django_agent_sessions.db.db_errors import RetryError
+from django_agent_sessions.db.write_hooks import on_written
+from django_agent_sessions.models import (
+    AuditEvent,
+    Session,
+    SessionMessage,
+    SessionRelated,
+    Snapshot,
+    StoredObject,
+    StoredPart,
+)
+
+from ._content_rows import PART_SIZE, Copy
+from ._rows import MessageRow
+from ._statement_sizes import check_statement_size, check_values_size
+
+
+def replace(using: str, copy: Copy, new: Mapping[str, Any], *, change: int) -> None:
+    """Write new values of a row's content columns, in a transaction that has locked the session.
+
+    ``change`` is the session's next change number.
+
+    Raises ``RetryError`` if the row was deleted or has another revision.
+    """
+    if isinstance(copy.row, StoredObject):
+        _replace_bytes(using, copy.row, new["data"])
+        return
+    check_values_size(using, *new.values())
+    columns = dict(new)
+    if isinstance(copy.row, Session | SessionRelated):
+        columns["updated_at"] = timezone.now()
+    if isinstance(copy.row, Session):
+        columns["header_change"] = change
+    _update(using, copy, columns)
+
+
+def replace_message(
+    using: str, copy: Copy, row: MessageRow, event: AuditEvent, *, change: int, keep: bool
+) -> None:
+    """Write the redacted version of a message; ``keep`` keeps the original."""
+    check_statement_size(using, row.texts * 2)
+    _update(using, copy, redacted_columns(row, event, change=change, keep=keep))
+
+
+def discard_originals(
+    using: str, session: UUID, keys: Collection[UUID], *, redacted: bool = True
+) -> None:
+    """Overwrite messages with their second versions.
+
+    With ``redacted=False`` the second versions become the messages: an agent replaced the messages
+    while a legal hold kept the first ones.
+    """
+    rows = SessionMessage.objects.using(using).filter(session=session, pk__in=keys)
+    rows.update(message=F("redact_message"), **({} if redacted else {"redact_message": None}))
+    update_references(using, session, keys)
+
+
+def replace_references(using: str, snapshot: UUID, messages: list[Any], length: int) -> None:
+    """Write the references of a snapshot to messages, after these got other positions."""
+    rows = Snapshot.objects.using(using).filter(pk=snapshot)
+    rows.update(messages=messages, length=length, revision=F("revision") + 1)
+
+
+def replace_derived(using: str, message: UUID, columns: Mapping[str, Any]) -> None:
+    """Write the columns that are read from a message's payload."""
+    SessionMessage.objects.using(using).filter(pk=message).update(**columns)
+
+
+def redacted_columns(
+    row: MessageRow, event: AuditEvent, *, change: int, keep: bool
+) -> dict[str, Any]:
+    """Return the updated columns of a redacted message; ``change`` is the session's next."""
+    # The text is serialized already.
+    stored = Value(row.texts[0], output_field=TextField())
+    columns = {
+        "redact_message": stored,
+        "redacted_at": row.created_at,
+        "redaction": event.pk,
+        "redaction_change": change,
+        "revision": F("revision") + 1,
+        **row.neutral_columns(),
+    }
+    if not keep:
+        return {"message": stored, **columns}
+    # The retention time of the original begins with the first redaction.
+    return {**columns, "redacted_at": Coalesce("redacted_at", Value(row.created_at))}
+
+
+def is_original_kept(session: Session) -> bool:
+    """Return whether the originals of redacted messages are kept."""
+    return session.legal_hold or conf.get_settings().REDACTION_KEEP_ORIGINAL
+
+
+def increment_redaction_epoch(
+    using: str, session: Session, now: datetime | None = None, *, redacted: bool = True
+) -> int:
+    """Increment the session's redaction epoch, so that writers with earlier reads are refused."""
+    epoch = session.redaction_epoch + 1
+    Session.objects.using(using).filter(pk=session.pk).update(
+        redaction_epoch=epoch,
+        change=F("change") + 1,
+        redaction_change=session.change + 1 if redacted else F("redaction_change"),
+        redactions=F("redactions") + int(redacted),
+        updated_at=now or timezone.now(),
+    )
+    if redacted:
+        on_written(using, session.pk, "redact")
+    return epoch
+
+
+def _update(using: str, copy: Copy, columns: Mapping[str, Any]) -> None:
+    rows = type(copy.row)._base_manager.using(using).filter(pk=copy.key)
+    if isinstance(copy.row, SessionMessage):
+        rows = rows.filter(revision=copy.row.revision)
+    if not rows.update(**columns):
+        raise RetryError
+
+
+def _replace_bytes(using: str, row: StoredObject, data: bytes) -> None:
+    objects = StoredObject.objects.using(using).filter(pk=row.pk, revision=row.revision)
+    columns = {"size": len(data), "revision": F("revision") + 1, "updated_at": timezone.now()}
+    if not objects.update(**columns):
+        raise RetryError
+    StoredPart.objects.using(using).filter(stored=row.pk).delete()
+    for number, first in enumerate(range(0, max(len(data), 1), PART_SIZE)):
+        part = data[first : first + PART_SIZE]
+        StoredPart(stored_id=row.pk, number=number, data=part).save(using=using, force_insert=True)

@@ -1,0 +1,226 @@
+"""The services: each locks the session, finds what was named anew, changes it and records it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django_agent_sessions.exceptions import (
+    SessionConflictError,
+    SessionNotFoundError,
+    TargetNotFoundError,
+)
+from django_agent_sessions.governance.session_change import SessionChange, Version, change
+from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, Session, SessionMessage
+from django_agent_sessions.store import SessionStore, session_record
+from django_agent_sessions.values.owners import EVERYBODY
+from django_agent_sessions.values.records import AgentRecord, BranchRecord, SnapshotRecord
+
+from .references import find_branch, find_position, has_branch, restorable_snapshots
+
+R = TypeVar("R")
+
+Action = AuditEvent.Action
+
+
+def _accept(branch: BranchRecord) -> None:
+    """Accept every branch."""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The changes of a session's timeline, for one user.
+
+    Attributes:
+        session: The session as the caller has read it; another owner means that it is gone.
+        actor: The user.
+        using: The alias of the database.
+        via: The interface, for the audit trail.
+        expected: The version that the caller has seen; None for any.
+        records_reads: Whether copying content without changing any is recorded as a read.
+    """
+
+    session: Session
+    actor: Any
+    using: str
+    via: str = ""
+    expected: Version | None = None
+    records_reads: bool = True
+
+    def fork(
+        self, *, at: UUID | None = None, title: str | None = None, external_id: str | None = None
+    ) -> tuple[UUID, bool]:
+        """Create a session with a copy of the messages, up to and including ``at``.
+
+        Return its primary key, and whether it is new: with an ``external_id`` the existing fork
+        of the same message is returned.
+        """
+
+        def apply(current: SessionChange) -> tuple[UUID, bool]:
+            existing = self._find_fork(external_id)
+            if existing is not None:
+                if fork_source(existing) != {"session": self.session.pk, "message": at}:
+                    raise SessionConflictError(
+                        "Another session already has this external_id. Choose another."
+                    )
+                if self.records_reads:
+                    current.record(Action.READ, view="fork")
+                return existing.pk, False
+            messages = SessionMessage.objects.using(self.using).filter(session=self.session.pk)
+            if at is not None and not messages.filter(pk=at).exists():
+                raise TargetNotFoundError("message", "The session has no such message.")
+            fork = self._store.sessions.fork(
+                session_record(current.session), at=at, title=title, external_id=external_id
+            )
+            copied = fork.usage.messages
+            current.record(Action.FORKED, target=at, fork=str(fork.id), messages=copied)
+            return fork.id, True
+
+        return self._change(apply, "forking")
+
+    def create_branch(
+        self,
+        agent: AgentRecord,
+        *,
+        name: str | None = None,
+        source: int | None = None,
+        at: UUID | int | None = None,
+    ) -> BranchRecord:
+        """Create a side branch as a copy of another, up to and including a message."""
+
+        def apply(current: SessionChange) -> BranchRecord:
+            number, upto = source, None
+            if number is not None and not has_branch(self.using, agent.id, number):
+                raise TargetNotFoundError("branch", "The agent has no such branch.")
+            if at is not None:
+                number, position = find_position(self.using, agent, at, number)
+                upto = position + 1
+            branch = self._store.branches.create(
+                agent, name=name, source=number or MAIN_BRANCH, upto=upto
+            )
+            self._record_read(current, agent.id, view="branch", branch=branch.number)
+            return branch
+
+        return self._change(apply, "creating a branch")
+
+    def rewind(
+        self, agent: AgentRecord, to: UUID | int, *, name: str | None = None
+    ) -> BranchRecord | None:
+        """Rewind to a message; return the branch of the messages after it, if there are any."""
+
+        def apply(current: SessionChange) -> BranchRecord | None:
+            _, position = find_position(self.using, agent, to, MAIN_BRANCH)
+            branch = self._store.branches.rewind(agent, position, name=name)
+            if branch is not None:
+                target = to if isinstance(to, UUID) else agent.id
+                later = branch.length - branch.start
+                current.record(Action.REWOUND, target=target, branch=branch.number, set_aside=later)
+            return branch
+
+        return self._change(apply, "rewinding")
+
+    def switch_branch(
+        self, agent: AgentRecord, number: int, check: Callable[[BranchRecord], None] = _accept
+    ) -> BranchRecord:
+        """Make a side branch the main branch; return the former one with its new number.
+
+        ``check`` may refuse the branch as it is when the session is locked.
+        """
+
+        def apply(current: SessionChange) -> BranchRecord:
+            check(find_branch(self.using, agent, number))
+            former = self._store.branches.switch(agent, number)
+            current.record(Action.RESTORED, target=agent.id, branch=number, left=former.number)
+            return former
+
+        return self._change(apply, "switching branches")
+
+    def delete_branch(
+        self, agent: AgentRecord, number: int, check: Callable[[BranchRecord], None] = _accept
+    ) -> int:
+        """Delete a side branch and return its number of messages; ``check`` may refuse it."""
+
+        def apply(current: SessionChange) -> int:
+            check(find_branch(self.using, agent, number))
+            deleted = self._store.branches.delete(agent, number)
+            current.record(Action.BRANCH_DELETED, target=agent.id, branch=number, messages=deleted)
+            return deleted
+
+        return self._change(apply, "deleting a branch")
+
+    def take_snapshot(self, agent: AgentRecord) -> SnapshotRecord:
+        """Take a snapshot of an agent."""
+
+        def apply(current: SessionChange) -> SnapshotRecord:
+            snapshot = self._store.snapshots.take(agent)
+            self._record_read(current, agent.id, view="snapshot", snapshot=str(snapshot.id))
+            return snapshot
+
+        return self._change(apply, "taking a snapshot")
+
+    def restore_snapshot(self, agent: AgentRecord, snapshot: UUID) -> SnapshotRecord:
+        """Restore an agent to a snapshot."""
+
+        def apply(current: SessionChange) -> SnapshotRecord:
+            if not restorable_snapshots(self.using, agent).filter(pk=snapshot).exists():
+                raise TargetNotFoundError("snapshot", "The agent has no such snapshot.")
+            restored = self._store.snapshots.restore(agent, snapshot)
+            current.record(Action.RESTORED, target=snapshot, messages=restored.length)
+            return restored
+
+        return self._change(apply, "restoring a snapshot")
+
+    # --- parts -------------------------------------------------------------------------------
+
+    @property
+    def _store(self) -> SessionStore:
+        # The caller has checked who may change the session.
+        return SessionStore(owner=EVERYBODY, using=self.using)
+
+    def _change(self, apply: Callable[[SessionChange], R], verb: str) -> R:
+        what = f"{verb} in session {self.session.pk}"
+
+        def check_owner(current: SessionChange) -> R:
+            if current.session.owner_id != self.session.owner_id:
+                raise SessionNotFoundError(f"{what}: the session has another owner now")
+            return apply(current)
+
+        receipt = change(
+            self.session.pk,
+            check_owner,
+            what=what,
+            actor=self.actor,
+            via=self.via,
+            expected=self.expected,
+            using=self.using,
+        )
+        return receipt.result
+
+    def _record_read(self, current: SessionChange, target: UUID | None, **details: Any) -> None:
+        current.changed = True
+        if self.records_reads:
+            current.record(Action.READ, target=target, **details)
+
+    def _find_fork(self, external_id: str | None) -> Session | None:
+        if external_id is None or self.session.owner_id is None:
+            return None
+        own_sessions = Session.objects.using(self.using).filter(owner=self.session.owner_id)
+        return own_sessions.filter(external_id=external_id).first()
+
+
+def fork_source(session: Session) -> dict[str, UUID | None] | None:
+    """Return the session and message that this one was forked from, or None."""
+    if session.forked_from is None:
+        return None
+    origin: Any = session.origin
+    try:
+        fork = origin["fork"]
+        message = fork["message"]
+        return {
+            "session": UUID(fork["session"]),
+            "message": None if message is None else UUID(message),
+        }
+    except (KeyError, TypeError, ValueError):
+        return None
