@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections import defaultdict
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
@@ -93,9 +94,9 @@ class Person(HttpUser):
         body = {"id": session, "message": message, "trigger": "submit-message"}
         heard, done, first = Heard(), False, 0.0
         began = time.perf_counter()
-        with self._ask("POST", "/api/ai-sdk/chat", json=body, stream=True) as answer:
+        with closing(self._ask("POST", "/api/ai-sdk/chat", json=body, stream=True)) as answer:
             for event in answer.iter_lines(chunk_size=None, delimiter=b"\n\n"):
-                done = event == b"data: [DONE]"
+                done = done or event == b"data: [DONE]"
                 if event.startswith(b"data: ") and not done:
                     heard.take(json.loads(event[6:]))
                 if heard.text and not first:
