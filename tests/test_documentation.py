@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
+from sphinx.util import inspect as sphinx_inspect
 
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import Session
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.ids import id_for_time
 from django_agent_sessions.values.records import NewMessage
+from tests.store.test_async import SYNC
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -142,3 +144,16 @@ def test_the_retention_job_deletes_what_is_over_and_not_held(store) -> None:
         "old, but held",
         "old, but in use",
     }
+
+
+@pytest.mark.parametrize(("kind", "name"), SYNC)
+def test_the_documentation_shows_the_parameters_of_a_twin(kind, name):
+    twin = getattr(kind, f"a{name}")
+
+    shown = sphinx_inspect.stringify_signature(sphinx_inspect.signature(twin, bound_method=True))
+    assert shown == sphinx_inspect.stringify_signature(
+        sphinx_inspect.signature(getattr(kind, name), bound_method=True)
+    )
+    assert sphinx_inspect.iscoroutinefunction(twin)
+    assert sphinx_inspect.getdoc(twin) == f"Async twin of :meth:`{name}`."
+    assert (twin.__name__, twin.__qualname__) == (f"a{name}", f"{kind.__name__}.a{name}")

@@ -98,13 +98,7 @@ class SessionChange:
 
 @dataclass(frozen=True, slots=True)
 class Receipt(Generic[R]):
-    """A committed change.
-
-    Attributes:
-        result: What the change returned.
-        changed: Whether anything was written.
-        events: Primary keys of its audit events.
-    """
+    """A committed change."""
 
     result: R
     changed: bool

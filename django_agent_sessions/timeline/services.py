@@ -31,16 +31,7 @@ def _accept(branch: BranchRecord) -> None:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The changes of a session's timeline, for one user.
-
-    Attributes:
-        session: The session as the caller has read it; another owner means that it is gone.
-        actor: The user.
-        using: The alias of the database.
-        via: The interface, for the audit trail.
-        expected: The version that the caller has seen; None for any.
-        records_reads: Whether copying content without changing any is recorded as a read.
-    """
+    """The changes of a session's timeline, for one user."""
 
     session: Session
     actor: Any

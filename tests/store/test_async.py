@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sphinx.util import inspect as sphinx_inspect
 
 from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
 from django_agent_sessions.store import (
@@ -57,19 +56,6 @@ def test_an_async_twin_takes_and_returns_the_same(kind, name):
 
     assert inspect.signature(methods[f"a{name}"]) == inspect.signature(methods[name])
     assert f":meth:`{name}`" in (inspect.getdoc(methods[f"a{name}"]) or "")
-
-
-@pytest.mark.parametrize(("kind", "name"), SYNC)
-def test_the_documentation_shows_the_parameters_of_a_twin(kind, name):
-    twin = getattr(kind, f"a{name}")
-
-    shown = sphinx_inspect.stringify_signature(sphinx_inspect.signature(twin, bound_method=True))
-    assert shown == sphinx_inspect.stringify_signature(
-        sphinx_inspect.signature(getattr(kind, name), bound_method=True)
-    )
-    assert sphinx_inspect.iscoroutinefunction(twin)
-    assert sphinx_inspect.getdoc(twin) == f"Async twin of :meth:`{name}`."
-    assert (twin.__name__, twin.__qualname__) == (f"a{name}", f"{kind.__name__}.a{name}")
 
 
 async def test_an_async_twin_calls_what_a_subclass_overrides(db):

@@ -97,12 +97,7 @@ def configure(paths: Callable[[], Sequence[str]]) -> None:
 
 
 def load(path: str) -> Dialect:
-    """Return the dialect at a dotted path.
-
-    Raises:
-        ImportError: There is nothing at the path.
-        TypeError: It is not a subclass of ``Dialect`` with a name of 1 to 32 characters.
-    """
+    """Return the dialect at a dotted path."""
     module, _, attribute = path.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), attribute)
