@@ -13,7 +13,7 @@ import tempfile
 from importlib.util import find_spec
 
 from . import base_settings as base
-from .base_settings import *  # noqa: F403
+from .base_settings import *  # noqa: F403 - settings build on settings
 from .postgresql import entry
 
 # A process that measures a part of it is told both by the one that started it.

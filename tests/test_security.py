@@ -63,7 +63,9 @@ def test_nothing_here_runs_or_unpickles_what_it_reads():
     calls = {"eval", "exec", "compile", "__import__"}
     found = []
     for path, tree in modules():
-        found += [(path, name) for name in imported(tree) if name.split(".")[0] in runs]
+        # The tests that adapters inherit start writers, and kill them.
+        forbidden = runs - {"subprocess"} if path.startswith("testing/") else runs
+        found += [(path, name) for name in imported(tree) if name.split(".")[0] in forbidden]
         found += [
             (path, node.func.id)
             for node in ast.walk(tree)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 
-from benchmarks.base_settings import *  # noqa: F403
+from benchmarks.base_settings import *  # noqa: F403 - settings build on settings
 from benchmarks.base_settings import SILENCE
 
 DATABASES = {"default": json.loads(os.environ["CHAOS_DATABASE"])}

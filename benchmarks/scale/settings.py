@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from benchmarks import base_settings as base
-from benchmarks.base_settings import *  # noqa: F403
+from benchmarks.base_settings import *  # noqa: F403 - settings build on settings
 from benchmarks.postgresql import entry
 
 DATABASES = {"default": entry(os.environ["SCALE_DATABASE"], CONN_MAX_AGE=600)}

@@ -50,6 +50,9 @@ class ContentKind(enum.Enum):
     """No content: figures, digests, words of this package."""
 
 
+_FIXED = (ContentKind.ID, ContentKind.AUDIT, ContentKind.NONE, ContentKind.DERIVED)
+
+
 @dataclass(frozen=True, slots=True)
 class ContentColumns:
     """The content columns of a model.
@@ -70,16 +73,17 @@ class ContentColumns:
     stage: int = 0
     revision: bool = False
 
-    @property
-    def stored(self) -> list[str]:
-        """The columns that a redaction may change."""
-        fixed = (ContentKind.ID, ContentKind.AUDIT, ContentKind.NONE, ContentKind.DERIVED)
-        return [name for name, kind in self.columns.items() if kind not in fixed]
+    stored: tuple[str, ...] = field(init=False)
+    """The columns that a redaction may change."""
+    ids: tuple[str, ...] = field(init=False)
+    """The columns that a redaction searches but does not change."""
 
-    @property
-    def ids(self) -> list[str]:
-        """The columns that a redaction searches but does not change."""
-        return [name for name, kind in self.columns.items() if kind is ContentKind.ID]
+    def __post_init__(self) -> None:
+        columns = self.columns.items()
+        stored = tuple(name for name, kind in columns if kind not in _FIXED)
+        ids = tuple(name for name, kind in columns if kind is ContentKind.ID)
+        object.__setattr__(self, "stored", stored)
+        object.__setattr__(self, "ids", ids)
 
 
 def content_columns_of(model: type[models.Model] | models.Model) -> ContentColumns:

@@ -166,14 +166,20 @@ class RowQuerySet(models.QuerySet[M]):
                 raise LegalHoldError(
                     f"session {held[0].session_id!r} is under legal hold; release it first", held
                 )
-            deleted = super().delete()
+            deleted = self.delete_locked()
             if deleted[0]:
                 changed = sessions._base_manager.using(self.db)
                 changed.filter(pk__in=[row.pk for row in locked]).update(change=F("change") + 1)
             return deleted
 
+    def delete_locked(self) -> tuple[int, dict[str, int]]:
+        """Delete rows of sessions that the caller has locked and found without a legal hold."""
+        return super().delete()
+
     delete.alters_data = True  # type: ignore[attr-defined] # read by Django
     delete.queryset_only = True  # type: ignore[attr-defined] # read by Django
+    delete_locked.alters_data = True  # type: ignore[attr-defined] # read by Django
+    delete_locked.queryset_only = True  # type: ignore[attr-defined] # read by Django
 
 
 class MessageQuerySet(RowQuerySet["tables.SessionMessage"]):

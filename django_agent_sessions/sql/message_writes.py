@@ -7,7 +7,7 @@ statement, so that they are atomic and need no transaction.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -342,3 +342,56 @@ def _pop_sql(connection: BaseDatabaseWrapper) -> str:
             f"WHERE {where} ORDER BY {{message_id}} DESC LIMIT 1) RETURNING {columns}"
         )
     return cursors.quote_names(connection, sql)
+
+
+class RedactedRow(NamedTuple):
+    """A message's redacted version."""
+
+    key: UUID
+    revision: int
+    payload: str
+    neutral: Mapping[str, Any]
+    at: datetime
+
+
+def redact_rows(
+    using: str, rows: Sequence[RedactedRow], event: UUID, *, change: int, keep: bool
+) -> int:
+    """Write redacted versions of messages, and return how many had the expected revision.
+
+    Several times faster than the ORM, while the session is locked.
+    """
+    if not rows:
+        return 0
+    connection = connections[using]
+    # The retention time of an original begins with the first redaction.
+    kept = "{redacted_at} = COALESCE({redacted_at}, %s)"
+    overwritten = "{message} = %s, {redacted_at} = %s"
+    sql = cursors.quote_names(
+        connection,
+        f"UPDATE {{messages}} SET {kept if keep else overwritten}, {{redact_message}} = %s, "
+        "{redaction} = %s, {redaction_change} = %s, {revision} = {revision} + 1, "
+        "{role} = %s, {text} = %s, {updated_at} = %s WHERE {id} = %s AND {revision} = %s",
+    )
+
+    def adapt(name: str, value: Any) -> Any:
+        return _fields[name].get_db_prep_save(value, connection)
+
+    parameters = [
+        [
+            *(() if keep else (row.payload,)),
+            adapt("redacted_at", row.at),
+            row.payload,
+            adapt("redaction", event),
+            change,
+            row.neutral["role"],
+            row.neutral["text"],
+            adapt("updated_at", row.neutral["updated_at"]),
+            adapt("id", row.key),
+            row.revision,
+        ]
+        for row in rows
+    ]
+    with connection.cursor() as cursor:
+        cursor.executemany(sql, parameters)
+        return int(cursor.rowcount)

@@ -10,7 +10,11 @@ from uuid import UUID
 from django.db.models import F, Model, QuerySet
 
 from django_agent_sessions.models import Session, SessionMessage, Snapshot, StoredObject, StoredPart
-from django_agent_sessions.models.content_columns import content_columns_of, content_models
+from django_agent_sessions.models.content_columns import (
+    ContentColumns,
+    content_columns_of,
+    content_models,
+)
 from django_agent_sessions.models.fields import CorruptPayload
 
 _BATCH: dict[type[Model], int] = {SessionMessage: 200, Snapshot: 50}
@@ -25,6 +29,7 @@ class Copy:
     """The content of one row: the value of each content column."""
 
     row: Model
+    columns: ContentColumns
     values: dict[str, Any]
 
     @property
@@ -34,7 +39,7 @@ class Copy:
     @property
     def version(self) -> Any:
         """A value that differs after the content was written."""
-        if content_columns_of(self.row).revision:
+        if self.columns.revision:
             return self.row.revision  # type: ignore[attr-defined] # as declared
         return tuple(map(_exact, self.values.values()))
 
@@ -47,14 +52,14 @@ def walk(
 ) -> Iterator[Copy]:
     """Read all content of a session, or that of some models, or of the rows with these keys."""
     for model in models or content_models():
+        columns = content_columns_of(model)
         if model is Session:
-            yield Copy(session, _values(using, session))
+            yield _copy(using, session, columns)
             continue
-        for rows in _batches(
-            _rows(using, session.pk, model), _BATCH.get(model, _DEFAULT_BATCH), keys
-        ):
-            for row in rows:
-                yield Copy(row, _values(using, row))
+        rows = _rows(using, session.pk, model, columns)
+        for batch in _batches(rows, _BATCH.get(model, _DEFAULT_BATCH), keys):
+            for row in batch:
+                yield _copy(using, row, columns)
 
 
 def content_versions(
@@ -64,24 +69,20 @@ def content_versions(
 
     Rows without a revision are locked, because they may be written without the session's lock.
     """
+    columns = content_columns_of(model)
     if model is Session:
-        return {session.pk: Copy(session, _values(using, session)).version}
-    if content_columns_of(model).revision:
-        rows = _rows(using, session.pk, model)
+        return {session.pk: _copy(using, session, columns).version}
+    rows = _rows(using, session.pk, model, columns)
+    if columns.revision:
         rows = rows if keys is None else rows.filter(pk__in=keys)
         return dict(rows.order_by().values_list("pk", "revision"))
-    rows = _rows(using, session.pk, model).select_for_update()
-    batches = _batches(rows, _DEFAULT_BATCH, keys)
-    return {row.pk: Copy(row, _values(using, row)).version for batch in batches for row in batch}
+    batches = _batches(rows.select_for_update(), _DEFAULT_BATCH, keys)
+    return {row.pk: _copy(using, row, columns).version for batch in batches for row in batch}
 
 
-def _rows(using: str, session: UUID, model: type[Model]) -> QuerySet[Any]:
-    rows: QuerySet[Any] = model._base_manager.using(using).filter(
-        **{str(content_columns_of(model).session): session}
-    )
-    if model is SessionMessage:
-        rows = rows.annotate(dialect=F("agent__dialect"))
-    return rows
+def _rows(using: str, session: UUID, model: type[Model], columns: ContentColumns) -> QuerySet[Any]:
+    rows: QuerySet[Any] = model._base_manager.using(using).filter(**{str(columns.session): session})
+    return rows.annotate(dialect=F("agent__dialect")) if model is SessionMessage else rows
 
 
 def _batches(
@@ -101,11 +102,12 @@ def _batches(
         batch = list(rows.filter(pk__gt=batch[-1].pk)[:size]) if len(batch) == size else []
 
 
-def _values(using: str, row: Model) -> dict[str, Any]:
+def _copy(using: str, row: Model, columns: ContentColumns) -> Copy:
     if isinstance(row, StoredObject):
         parts = StoredPart.objects.using(using).filter(stored=row).order_by("number")
-        return {"data": b"".join(bytes(part) for part in parts.values_list("data", flat=True))}
-    return {name: getattr(row, name) for name in content_columns_of(row).stored}
+        data = b"".join(bytes(part) for part in parts.values_list("data", flat=True))
+        return Copy(row, columns, {"data": data})
+    return Copy(row, columns, {name: getattr(row, name) for name in columns.stored})
 
 
 def _exact(value: Any) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, TextField, Value
-from django.db.models.functions import Coalesce
+from django.db.models import F
 from django.utils import timezone
 
 from django_agent_sessions import conf
@@ -24,6 +23,7 @@ from django_agent_sessions.models import (
     StoredObject,
     StoredPart,
 )
+from django_agent_sessions.sql.message_writes import RedactedRow, redact_rows
 
 from ._content_rows import PART_SIZE, Copy
 from ._rows import MessageRow
@@ -46,15 +46,31 @@ def replace(using: str, copy: Copy, new: Mapping[str, Any], *, change: int) -> N
         columns["updated_at"] = timezone.now()
     if isinstance(copy.row, Session):
         columns["header_change"] = change
-    _update(using, copy, columns)
+    rows = type(copy.row)._base_manager.using(using).filter(pk=copy.key)
+    if not rows.update(**columns):
+        raise RetryError
 
 
-def replace_message(
-    using: str, copy: Copy, row: MessageRow, event: AuditEvent, *, change: int, keep: bool
+def replace_messages(
+    using: str,
+    messages: Iterable[tuple[UUID, int, MessageRow]],
+    event: AuditEvent,
+    *,
+    change: int,
+    keep: bool,
 ) -> None:
-    """Write the redacted version of a message; ``keep`` keeps the original."""
-    check_statement_size(using, row.texts * 2)
-    _update(using, copy, redacted_columns(row, event, change=change, keep=keep))
+    """Write the redacted versions of messages, given with their revisions.
+
+    ``change`` is the session's next change number; ``keep`` keeps the originals. Raises
+    ``RetryError`` if a message was deleted or has another revision.
+    """
+    rows = []
+    for key, revision, row in messages:
+        check_statement_size(using, row.texts * 2)
+        neutral = row.neutral_columns()
+        rows.append(RedactedRow(key, revision, row.texts[0], neutral, row.created_at))
+    if redact_rows(using, rows, event.pk, change=change, keep=keep) != len(rows):
+        raise RetryError
 
 
 def discard_originals(
@@ -81,26 +97,6 @@ def replace_derived(using: str, message: UUID, columns: Mapping[str, Any]) -> No
     SessionMessage.objects.using(using).filter(pk=message).update(**columns)
 
 
-def redacted_columns(
-    row: MessageRow, event: AuditEvent, *, change: int, keep: bool
-) -> dict[str, Any]:
-    """Return the updated columns of a redacted message; ``change`` is the session's next."""
-    # The text is serialized already.
-    stored = Value(row.texts[0], output_field=TextField())
-    columns = {
-        "redact_message": stored,
-        "redacted_at": row.created_at,
-        "redaction": event.pk,
-        "redaction_change": change,
-        "revision": F("revision") + 1,
-        **row.neutral_columns(),
-    }
-    if not keep:
-        return {"message": stored, **columns}
-    # The retention time of the original begins with the first redaction.
-    return {**columns, "redacted_at": Coalesce("redacted_at", Value(row.created_at))}
-
-
 def is_original_kept(session: Session) -> bool:
     """Return whether the originals of redacted messages are kept."""
     return session.legal_hold or conf.get_settings().REDACTION_KEEP_ORIGINAL
@@ -121,14 +117,6 @@ def increment_redaction_epoch(
     if redacted:
         on_written(using, session.pk, "redact")
     return epoch
-
-
-def _update(using: str, copy: Copy, columns: Mapping[str, Any]) -> None:
-    rows = type(copy.row)._base_manager.using(using).filter(pk=copy.key)
-    if isinstance(copy.row, SessionMessage):
-        rows = rows.filter(revision=copy.row.revision)
-    if not rows.update(**columns):
-        raise RetryError
 
 
 def _replace_bytes(using: str, row: StoredObject, data: bytes) -> None:

@@ -17,6 +17,7 @@ from django_agent_sessions.values.run_context import current_run
 
 from ._base import retry_reads, tracked_atomic, write
 from ._context import StorePart, twin
+from ._message_deletion import pop_message
 from ._message_reading import (
     RECORD_COLUMNS,
     read_positioned,
@@ -24,7 +25,6 @@ from ._message_reading import (
     read_to_restore,
 )
 from ._message_updates import replacing_columns, update_row
-from ._pop import pop_message
 from ._queries import conversation, lock_session_row, next_position, positions_of
 from ._redaction import redact_at
 from ._rows import MessageRow

@@ -16,7 +16,7 @@ from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, Branch, Session, SessionMessage
 from django_agent_sessions.values.records import AgentRecord
 
-from ._content_writes import increment_redaction_epoch, is_original_kept, redacted_columns
+from ._content_writes import increment_redaction_epoch, is_original_kept, replace_messages
 from ._queries import conversation
 from ._rows import MessageRow
 from ._snapshot_variants import MessageRef, replace_variants
@@ -60,31 +60,32 @@ def redact_at(
         if first is None:
             raise missing
         target, source = first
-        references = _copies(using, agent, message_id, source or target)
+        copies = _copies(using, agent, message_id, source or target)
         event = audit.record(
             AuditEvent.Action.REDACTED,
             session=session.pk,
             target=target,
             actor=actor,
             reason=reason,
-            details={"messages": len(references)},
+            details={"messages": len(copies)},
             using=using,
         )
         uploads.store()
-        keep = is_original_kept(session)
-        columns = redacted_columns(row, event, change=session.change + 1, keep=keep)
-        rows = SessionMessage.objects.using(using)
-        rows.filter(pk__in=references).update(**columns)
-        update_references(using, agent.session, references.keys())
+        messages = [(key, revision, row) for key, revision, _ in copies]
+        keep, number = is_original_kept(session), session.change + 1
+        replace_messages(using, messages, event, change=number, keep=keep)
+        update_references(using, agent.session, [key for key, _, _ in copies])
         if not session.legal_hold:
-            replace_variants(using, agent.session, references.values())
+            replace_variants(using, agent.session, [ref for _, _, ref in copies])
         return increment_redaction_epoch(using, session, row.created_at)
 
     return with_lock(using, lock, redact, what=what, around=attempt)
 
 
-def _copies(using: str, agent: AgentRecord, position: int, first: UUID) -> dict[UUID, MessageRef]:
-    """Find the copies of a message on all branches of the agent."""
+def _copies(
+    using: str, agent: AgentRecord, position: int, first: UUID
+) -> list[tuple[UUID, int, MessageRef]]:
+    """Find the copies of a message on all branches of the agent, with their revisions."""
     branches = Branch.objects.using(using).filter(agent=agent.id)
     numbers = {MAIN_BRANCH, agent.branch, *branches.values_list("number", flat=True)}
     # A copy has the same position on every branch.
@@ -92,5 +93,7 @@ def _copies(using: str, agent: AgentRecord, position: int, first: UUID) -> dict[
         agent=agent.id, branch__in=numbers, message_id=position
     )
     rows = rows.filter(Q(pk=first) | Q(source=first)).order_by()
-    values = rows.values_list("pk", "branch", "message_id")
-    return {key: MessageRef(agent.id, branch, position) for key, branch, position in values}
+    values = rows.values_list("pk", "revision", "branch")
+    return [
+        (key, revision, MessageRef(agent.id, branch, position)) for key, revision, branch in values
+    ]

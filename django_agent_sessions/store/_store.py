@@ -8,15 +8,12 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
-from django_agent_sessions.blobs import delete_unreferenced, is_enabled
-from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
     ConfigurationError,
     SessionConflictError,
     SessionNotFoundError,
-    StaleSessionError,
 )
-from django_agent_sessions.models import Session, deletion
+from django_agent_sessions.models import deletion
 from django_agent_sessions.values.ids import validate_namespace, validate_scope
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, Reach, refuse_none
 from django_agent_sessions.values.records import (
@@ -34,15 +31,14 @@ from ._append import append_messages, write_batch
 from ._base import tracked_atomic, write
 from ._branches import Branches
 from ._context import StoreContext, twin
-from ._counters import move_counters, touch
+from ._counters import touch
+from ._message_deletion import clear_messages, pop_message
 from ._message_reading import payloads_of
 from ._messages import Messages
 from ._multi_agents import MultiAgents
-from ._pop import pop_message
-from ._queries import conversation, session_rows
+from ._queries import session_rows
 from ._sessions import Sessions, insert_session, read_session, require_session
 from ._turns import Turns
-from .locking import with_session_lock
 
 
 class SessionStore:
@@ -484,29 +480,7 @@ class SessionStore:
             StaleSessionError: The redaction epoch changed; nothing was deleted.
             LegalHoldError: The session is under legal hold; nothing was deleted.
         """
-        what = f"clearing agent {agent.agent_id!r}"
-
-        def delete(session: Session) -> int:
-            if epoch not in (None, session.redaction_epoch):
-                raise StaleSessionError(
-                    f"{what}: content was redacted; reload the session and retry"
-                )
-            # The queryset checks for a legal hold itself, under the same lock.
-            deleted = conversation(self.using, agent).order_by().delete()[0]
-            if deleted:
-                session_row = session_rows(self.using).filter(pk=agent.session)
-                move_counters(session_row, Usage(messages=-deleted))
-            if deleted and is_enabled():
-                delete_unreferenced(self.using, agent.session)
-            return deleted
-
-        try:
-            deleted = with_session_lock(self.using, agent.session, delete, what=what)
-        except SessionNotFoundError:
-            return 0
-        if deleted:
-            on_written(self.using, agent.session, "clear")
-        return deleted
+        return clear_messages(self.using, agent, epoch)
 
     aclear = twin(clear)
 

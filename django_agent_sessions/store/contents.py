@@ -9,7 +9,7 @@ from ._content_writes import (
     is_original_kept,
     replace,
     replace_derived,
-    replace_message,
+    replace_messages,
     replace_references,
 )
 from ._mask_on_write import mask_on_write
@@ -37,7 +37,7 @@ __all__ = [
     "position_range",
     "replace",
     "replace_derived",
-    "replace_message",
+    "replace_messages",
     "replace_references",
     "replace_variants",
     "snapshots_with_variants",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django_agent_sessions.models import Session
-from django_agent_sessions.models.content_columns import ContentKind, content_columns_of
+from django_agent_sessions.models.content_columns import ContentKind
 
 from .findings import RowFindings, with_subpath
 from .scopes import Place
@@ -22,7 +22,7 @@ class _DuplicateKeyError(ValueError):
 
 def mask_columns(found: RowFindings) -> None:
     """Mask the columns of a row whose form does not depend on other rows."""
-    columns = content_columns_of(found.copy.row)
+    columns = found.copy.columns
     for name, value in found.copy.values.items():
         mask_value = _MASKS.get(columns.columns[name])
         if mask_value is None:

@@ -9,7 +9,6 @@ from typing import Any
 from django_agent_sessions.content import masking
 from django_agent_sessions.content.masking import Finder
 from django_agent_sessions.content.paths import Path
-from django_agent_sessions.models.content_columns import content_columns_of
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.store.contents import Copy, MessageRow
 
@@ -36,15 +35,12 @@ class RowFindings:
     is_copy: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.hits or self.kept or self.unread or self.is_changed)
-
-    @property
-    def is_changed(self) -> bool:
-        return bool(self.values) or self.message is not None
+        found = self.hits or self.kept or self.unread or self.values
+        return bool(found) or self.message is not None
 
     def place(self, column: str) -> Place:
         """Return the place of a column of the row."""
-        row, columns = self.copy.row, content_columns_of(self.copy.row)
+        row, columns = self.copy.row, self.copy.columns
         name = str(getattr(row, columns.name)) if columns.name else ""
         if columns.kind == "snapshot":
             name = name or "latest"
@@ -60,7 +56,7 @@ class RowFindings:
     ) -> Any:
         """Mask the matches of the session-wide finders, or of the given ones, and record them."""
         finders = self.groups.everywhere if finders is None else finders
-        if not finders:
+        if not finders or value is None or value in ("", b"", {}, []):
             return value
         is_corrupt = isinstance(value, CorruptPayload)
         kept: list[Path] = []

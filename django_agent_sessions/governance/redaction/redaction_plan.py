@@ -16,7 +16,7 @@ from django_agent_sessions.store.contents import (
     increment_redaction_epoch,
     is_original_kept,
     replace,
-    replace_message,
+    replace_messages,
 )
 from django_agent_sessions.store.locking import lock_session
 from django_agent_sessions.values.owners import EVERYBODY
@@ -173,16 +173,16 @@ class RedactionPlan:
         )
         self._uploads[session.pk].store()
         keep, number = is_original_kept(session), session.change + 1
-        redacted = []
         for found in changes:
             if found.message is None:
                 replace(self._using, found.copy, found.values, change=number)
-            else:
-                replace_message(
-                    self._using, found.copy, found.message, event, change=number, keep=keep
-                )
-                redacted.append(found.copy.key)
-        blobs.update_references(self._using, session.pk, redacted)
+        messages = [
+            (found.copy.key, found.copy.version, found.message)
+            for found in changes
+            if found.message is not None
+        ]
+        replace_messages(self._using, messages, event, change=number, keep=keep)
+        blobs.update_references(self._using, session.pk, [key for key, _, _ in messages])
         session.redaction_epoch = increment_redaction_epoch(self._using, session)
 
     def result(self) -> Redaction:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -63,6 +63,8 @@ class SessionSearch:
         self._dry_run = dry_run
         keep = is_original_kept(session)
         self._messages = MessageSearch(using, session.pk, groups, keep=keep, with_texts=dry_run)
+        everywhere = bool(groups.everywhere)
+        self._models = content_models() if everywhere else [SessionMessage, Snapshot]
         self._members: dict[UUID, MessageCopies] = {}
         self._rows: dict[type[Model], _SearchedRows] = {}
         # The changed messages when the snapshots were searched.
@@ -74,7 +76,7 @@ class SessionSearch:
         """Search the rows that were not searched yet, and return their number."""
         count = 0
         self._members = copies_in_session(self._using, self.session.pk, self._families)
-        for model in self._models():
+        for model in self._models:
             if model is Snapshot and self._refs != (refs := self._changed_refs()):
                 # Their variants depend on the changed messages.
                 self._refs = refs
@@ -101,7 +103,7 @@ class SessionSearch:
         Requires the session's lock.
         """
         self._members = copies_in_session(self._using, self.session.pk, self._families)
-        return sum(map(self._count_written, self._models()))
+        return sum(map(self._count_written, self._models))
 
     def _count_written(self, model: type[Model]) -> int:
         if (searched := self._rows.get(model)) is None:
@@ -113,11 +115,6 @@ class SessionSearch:
         }
         searched.forget(gone | searched.stale)
         return len(gone | searched.stale)
-
-    def _models(self) -> list[type[Model]]:
-        if self._groups.everywhere:
-            return content_models()
-        return [SessionMessage, Snapshot]
 
     def _limit(self, model: type[Model]) -> Collection[UUID] | None:
         """Return the keys of the rows to search; None for all rows."""
@@ -167,17 +164,19 @@ class SessionSearch:
     # --- result ------------------------------------------------------------------------------
 
     @property
-    def findings(self) -> Iterator[RowFindings]:
+    def findings(self) -> list[RowFindings]:
         """What was found, in the order of the models and of their keys."""
-        for model in self._models():
-            found = self._rows[model].findings if model in self._rows else {}
-            for key in sorted(found):
-                yield found[key]
+        return [
+            found
+            for model in self._models
+            if model in self._rows
+            for _, found in sorted(self._rows[model].findings.items())
+        ]
 
     @property
     def changes(self) -> list[RowFindings]:
         """The rows to write."""
-        return [found for found in self.findings if found.is_changed]
+        return [found for found in self.findings if found.values or found.message is not None]
 
     @property
     def secrets(self) -> set[str]:
@@ -185,7 +184,7 @@ class SessionSearch:
         return set().union(*(found.secrets for found in self.findings))
 
     def result(self) -> Redaction:
-        findings, changes = list(self.findings), self.changes
+        findings, changes = self.findings, self.changes
         messages = sum(found.message is not None for found in changes)
         return Redaction(
             [hit for found in findings for hit in found.hits],

@@ -235,9 +235,9 @@ class TestRows:
         await store.aappend(agent, {"role": "user", "content": [{"text": "theirs"}]})
 
         for use in (session.get_items, session.pop_item, session.clear_session):
-            with pytest.raises(ConfigurationError, match="'strands' agents"):
+            with pytest.raises(ConfigurationError, match="in the format 'strands'"):
                 await use()
-        with pytest.raises(ConfigurationError, match="another session_id or namespace"):
+        with pytest.raises(ConfigurationError, match="another session_id, namespace or agent_id"):
             await session.add_items([user("ours")])
         assert await arun_orm(SessionMessage.objects.count) == 1
 

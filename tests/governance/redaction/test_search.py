@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from django.db import connections
+from django.apps import apps
+from django.db import connection, connections, models
 
 from django_agent_sessions.exceptions import MatchesChangedError, SessionConflictError
 from django_agent_sessions.governance.redaction import Detect, Find, WholeMessage, redact
 from django_agent_sessions.governance.session_change import change, version_of
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
+from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing
 from django_agent_sessions.values.records import AgentState
@@ -162,3 +164,47 @@ def test_a_change_of_a_session_that_the_caller_has_not_seen_is_refused(store, se
         change(session.id, lambda current: None, what="changing", expected=seen)
     present = version_of(Session.objects.get())
     assert change(session.id, lambda current: 1, what="changing", expected=present).result == 1
+
+
+@pytest.fixture
+def ticket_model() -> Iterator[type[models.Model]]:
+    """A model of a project, with content of a session."""
+
+    class Ticket(models.Model):  # noqa: DJ008 - nobody looks at it
+        session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+")
+        note = models.TextField()
+        number = models.CharField(max_length=20)
+
+        content_columns = ContentColumns(
+            "ticket",
+            {"note": ContentKind.DATA, "number": ContentKind.ID},
+            name="number",
+        )
+
+        class Meta:
+            app_label = "agent_sessions"
+
+    with connection.schema_editor() as editor:
+        editor.create_model(Ticket)
+    yield Ticket
+    with connection.schema_editor() as editor:
+        editor.delete_model(Ticket)
+    del apps.all_models["agent_sessions"]["ticket"]
+    apps.clear_cache()
+
+
+def test_the_content_of_a_projects_own_model_is_redacted_with_the_session(
+    store, session, agent, ticket_model
+):
+    mine = ticket_model.objects.create(
+        session_id=session.id, note=f"She said {SECRET}.", number=SECRET
+    )
+    other = ticket_model.objects.create(session_id=store.open("other").id, note=SECRET, number="2")
+
+    done = redact(session.id, Find(SECRET), reason="r")
+
+    mine.refresh_from_db()
+    other.refresh_from_db()
+    assert (mine.note, other.note) == ("She said [REDACTED].", SECRET)
+    assert [str(hit.place) for hit in done.hits] == [f"ticket {SECRET}, note"]
+    assert [place.column for place in done.kept] == ["number"]

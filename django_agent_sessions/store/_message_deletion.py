@@ -1,4 +1,4 @@
-"""Delete and return the last message of a conversation."""
+"""Delete the last message of a conversation, or all of them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import F
 
-from django_agent_sessions.blobs import delete_unreferenced, restore_binaries
+from django_agent_sessions.blobs import delete_unreferenced, is_enabled, restore_binaries
 from django_agent_sessions.content import exact_json
 from django_agent_sessions.db.write_hooks import on_written
-from django_agent_sessions.exceptions import LegalHoldError, SessionConflictError
+from django_agent_sessions.exceptions import (
+    LegalHoldError,
+    SessionConflictError,
+    SessionNotFoundError,
+    StaleSessionError,
+)
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.sql import message_writes
@@ -20,7 +25,7 @@ from django_agent_sessions.values.records import AgentRecord, PositionedPayload,
 from ._base import tracked_atomic, write
 from ._counters import move_counters
 from ._queries import conversation, lock_session_row, session_rows
-from .locking import lock_session
+from .locking import lock_session, with_session_lock
 
 
 def pop_message(using: str, agent: AgentRecord) -> PositionedPayload | None:
@@ -95,8 +100,38 @@ def _popped_payload(
     return PositionedPayload(position, payload, redacted)
 
 
+def clear_messages(using: str, agent: AgentRecord, epoch: int | None) -> int:
+    """Delete all messages of an agent's branch; return their number."""
+    what = f"clearing agent {agent.agent_id!r}"
+
+    def clear(session: Session) -> int:
+        if epoch not in (None, session.redaction_epoch):
+            raise StaleSessionError(f"{what}: content was redacted; reload the session and retry")
+        rows = conversation(using, agent).order_by()
+        if session.legal_hold and rows.exists():
+            raise _held(session, what)
+        deleted = rows.delete_locked()[0]
+        if deleted:
+            move_counters(session_rows(using).filter(pk=agent.session), Usage(messages=-deleted))
+        if deleted and is_enabled():
+            delete_unreferenced(using, agent.session)
+        return deleted
+
+    try:
+        deleted = with_session_lock(using, agent.session, clear, what=what)
+    except SessionNotFoundError:
+        return 0
+    if deleted:
+        on_written(using, agent.session, "clear")
+    return deleted
+
+
 def check_session_not_held(using: str, agent: AgentRecord, what: str) -> None:
     """Raise LegalHoldError if the session is under legal hold."""
     held = Session.objects.using(using).filter(pk=agent.session, legal_hold=True)
     if row := held.first():
-        raise LegalHoldError(f"{what}: its session is under legal hold; release it first", [row])
+        raise _held(row, what)
+
+
+def _held(session: Session, what: str) -> LegalHoldError:
+    return LegalHoldError(f"{what}: its session is under legal hold; release it first", [session])
