@@ -27,14 +27,22 @@ def delete_large(count: int) -> dict[str, Any]:
     store = SessionStore()
     session = store.open(f"large-{time.time()}")
     agent = store.agents.open(session)
+    said = {"role": "user", "content": [{"text": "x" * 380}]}
+    SessionMessage.objects.bulk_create(
+        (
+            SessionMessage(
+                session_id=session.id,
+                agent_id=agent.id,
+                message_id=number,
+                message=said,
+                role="user",
+                text="x" * 380,
+            )
+            for number in range(count)
+        ),
+        batch_size=2_000,
+    )
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"INSERT INTO {SessionMessage._meta.db_table} (id, session_id, agent_id, branch, "
-            "message_id, revision, message, role, text, created_at, updated_at) "
-            "SELECT gen_random_uuid(), %s, %s, 0, n, 0, repeat('x', 450), 'user', repeat('x', 380),"
-            " now(), now() FROM generate_series(0, %s) n",
-            [session.id, agent.id, count - 1],
-        )
         cursor.execute(f"ANALYZE {SessionMessage._meta.db_table}")
     assert SessionAgent.objects.filter(pk=agent.id).exists()
     return _measured(lambda: Session.objects.get(pk=session.id).delete()[1])

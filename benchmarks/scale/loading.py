@@ -60,7 +60,7 @@ TEXT = 380
 """Characters of a message; the payload around it makes about 450 bytes."""
 
 _SESSION = (
-    "id, namespace, scope, session_id, session_type, owner_id, title, metadata, redaction_epoch, "
+    "id, namespace, session_id, session_type, owner_id, title, metadata, redaction_epoch, "
     "redactions, message_count, input_tokens, output_tokens, legal_hold, created_at, updated_at, "
     "last_activity_at"
 )
@@ -69,7 +69,7 @@ _AGENT = (
     "created_at, updated_at"
 )
 _MESSAGE = (
-    "id, session_id, agent_id, branch, message_id, revision, message, role, text, input_tokens, "
+    "id, session_id, agent_id, branch, message_id, message, role, text, input_tokens, "
     "output_tokens, latency_ms, created_at, updated_at"
 )
 _words = [f"word{number}" for number in range(2000)]
@@ -92,7 +92,7 @@ class Talk:
         """Tabs part the columns, and nothing in them needs to be escaped."""
         end = self.start + timedelta(seconds=self.length)
         return (
-            f"{self.session}\t\t\t{self.name}\tAGENT\t{self.owner}\tAbout {random.choice(_words)}"
+            f"{self.session}\t\t{self.name}\tAGENT\t{self.owner}\tAbout {random.choice(_words)}"
             f"\t{{}}\t0\t0\t{self.length}\t{self.length * 40}\t{self.length * 20}\tf"
             f"\t{self.start}\t{self.start}\t{end}\n"
         )
@@ -201,7 +201,7 @@ def _columns(position: int, *, rare: bool = False) -> str:
     role = "assistant" if position % 2 else "user"
     payload = json.dumps({"role": role, "content": [{"text": text}]})
     figures = f"80\t40\t{random.randrange(200, 4000)}" if position % 2 else "\\N\t\\N\t\\N"
-    return f"\t0\t{payload}\t{role}\t{text}\t{figures}\t"
+    return f"\t{payload}\t{role}\t{text}\t{figures}\t"
 
 
 def _key(moment: datetime) -> str:
@@ -227,11 +227,19 @@ def _vacuum() -> None:
 
 
 def _copy(model: type[Model], columns: str, rows: Iterable[str]) -> None:
+    table, given = model._meta.db_table, set(columns.split(", "))
+    fields = [field for field in model._meta.concrete_fields if field.column not in given]
     with connection.cursor() as cursor:
-        statement: Any = f"COPY {model._meta.db_table} ({columns}) FROM STDIN"
+        for field in fields:
+            if not field.null:
+                default = f'ALTER TABLE {table} ALTER COLUMN "{field.column}" SET DEFAULT %s'
+                cursor.execute(default, [field.get_default()])
+        statement: Any = f"COPY {table} ({columns}) FROM STDIN"
         with cursor.cursor.copy(statement) as copy:
             for row in rows:
                 copy.write(row)
+        for field in fields:
+            cursor.execute(f'ALTER TABLE {table} ALTER COLUMN "{field.column}" DROP DEFAULT')
 
 
 @contextmanager
