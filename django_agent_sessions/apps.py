@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.apps import AppConfig
+from django.core.signals import setting_changed
 from django.db.backends.signals import connection_created
 from django.db.models.signals import pre_delete
 from django.utils.translation import gettext_lazy as _
@@ -17,16 +20,15 @@ class AgentSessionsConfig(AppConfig):
     def ready(self) -> None:
         from django_agent_sessions import (
             checks,  # noqa: F401 - registers the system checks
-            conf,
         )
         from django_agent_sessions.blobs.blob_rows import before_session_deletion
-        from django_agent_sessions.content import dialects
         from django_agent_sessions.db import sqlite_secure_delete, transaction_join, workers
         from django_agent_sessions.governance import legal_hold
         from django_agent_sessions.models import Session
         from django_agent_sessions.models.deletion import session_tombstoned
 
-        dialects.configure(lambda: conf.get_settings().DIALECTS)
+        _configure_dialects()
+        setting_changed.connect(_configure_dialects, dispatch_uid="agent_sessions")
         connection_created.connect(
             transaction_join.remember_thread_connection, dispatch_uid="agent_sessions"
         )
@@ -42,3 +44,12 @@ class AgentSessionsConfig(AppConfig):
             legal_hold.check_and_record_deletion, Session, dispatch_uid="agent_sessions"
         )
         pre_delete.connect(before_session_deletion, Session, dispatch_uid="agent_sessions_blobs")
+
+
+def _configure_dialects(*, setting: str = "AGENT_SESSIONS", **kwargs: Any) -> None:
+    from django_agent_sessions import conf
+    from django_agent_sessions.content import dialects
+
+    if setting == conf.SETTING:
+        # The system check reports an invalid value.
+        dialects.configure(conf.get_settings().DIALECTS if conf.are_valid("DIALECTS") else ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.utils import timezone
@@ -11,9 +11,9 @@ from django_agent_sessions import audit
 from django_agent_sessions.exceptions import LegalHoldError
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
-from django_agent_sessions.store.contents import discard_originals
 
-from .session_change import SessionChange, change
+if TYPE_CHECKING:
+    from .session_change import SessionChange
 
 
 def hold(session: UUID, *, reason: str, actor: Any = None, using: str | None = None) -> bool:
@@ -55,6 +55,9 @@ def check_and_record_deletion(instance: Session, using: str, **kwargs: Any) -> N
 
 
 def _set(session: UUID, held: bool, *, reason: str, actor: Any, using: str | None) -> bool:
+    # Here, because it loads the store, and Django's start loads this module for its receiver.
+    from .session_change import change
+
     def apply(current: SessionChange) -> bool:
         row = current.session
         if row.legal_hold == held:
@@ -74,6 +77,8 @@ def _set(session: UUID, held: bool, *, reason: str, actor: Any, using: str | Non
 
 def _discard_replaced_texts(current: SessionChange) -> None:
     """Delete the texts that an agent has replaced: only the hold kept them."""
+    from django_agent_sessions.store.contents import discard_originals
+
     rows = SessionMessage.objects.using(current.using).filter(
         session=current.session, redacted_at__isnull=True, redact_message__isnull=False
     )

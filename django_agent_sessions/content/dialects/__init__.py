@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import importlib
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .base import Dialect, ToolCallIds, TranscriptBlock, UnknownDialect
@@ -62,12 +62,12 @@ _MAX_NAME = 32
 
 def get(name: str) -> Dialect:
     """Return the dialect of a name; one that shows JSON if the name is unknown."""
-    return _by_name(_configured()).get(name, _UNKNOWN)
+    return _by_name().get(name, _UNKNOWN)
 
 
 def all_dialects() -> Sequence[Dialect]:
     """Return all dialects, the built-in ones first."""
-    return tuple(_by_name(_configured()).values())
+    return tuple(_by_name().values())
 
 
 def labels() -> dict[str, str]:
@@ -85,15 +85,18 @@ def recognize(payload: Mapping[str, Any]) -> Dialect:
     return next((found for found in all_dialects() if found.recognize(payload)), _UNKNOWN)
 
 
+@functools.cache
 def vocabulary() -> Vocabulary:
     """Return the vocabulary of all dialects: a state may have keys of several."""
-    return _vocabulary(_configured())
+    return functools.reduce(operator.or_, (dialect.vocabulary for dialect in all_dialects()))
 
 
-def configure(paths: Callable[[], Sequence[str]]) -> None:
-    """Set the function that returns the dotted paths of the project's dialects."""
+def configure(paths: Sequence[str]) -> None:
+    """Set the dotted paths of the project's dialects."""
     global _paths
-    _paths = paths
+    _paths = tuple(paths)
+    _by_name.cache_clear()
+    vocabulary.cache_clear()
 
 
 def load(path: str) -> Dialect:
@@ -110,15 +113,11 @@ def load(path: str) -> Dialect:
     return found()
 
 
-def _configured() -> tuple[str, ...]:
-    return tuple(_paths())
-
-
-@functools.lru_cache(maxsize=8)
-def _by_name(paths: tuple[str, ...]) -> dict[str, Dialect]:
+@functools.cache
+def _by_name() -> dict[str, Dialect]:
     """Return the dialects by name; a project's own one overrides a built-in one."""
     found = [load(path) for path in _BUILT_IN]
-    for path in paths:
+    for path in _paths:
         try:
             found.append(load(path))
         except Exception:  # noqa: S112 - the system check reports it
@@ -126,14 +125,5 @@ def _by_name(paths: tuple[str, ...]) -> dict[str, Dialect]:
     return {dialect.name: dialect for dialect in found}
 
 
-@functools.lru_cache(maxsize=8)
-def _vocabulary(paths: tuple[str, ...]) -> Vocabulary:
-    return functools.reduce(operator.or_, (d.vocabulary for d in _by_name(paths).values()))
-
-
-def _no_paths() -> Sequence[str]:
-    return ()
-
-
-_paths: Callable[[], Sequence[str]] = _no_paths
+_paths: tuple[str, ...] = ()
 _UNKNOWN = UnknownDialect()
