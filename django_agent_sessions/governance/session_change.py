@@ -55,6 +55,9 @@ class Plan(Protocol):
     def count_written(self, session: Session) -> int:
         """Return how many rows were written since the search, with the session's lock."""
 
+    def is_short(self) -> bool:
+        """Return whether what was written can be searched with the lock, in milliseconds."""
+
     def attempt(self) -> AbstractContextManager[None]:
         """Return a context manager around one attempt of the transaction."""
 
@@ -147,7 +150,9 @@ def change(
             raise SessionConflictError(f"{what}: the session changed; reload it and try again")
         if plan is not None and (written := plan.count_written(row)):
             # Less each time; otherwise a busy agent would write faster than the search reads.
-            if searches_left and written <= max(searched // 2, 1):
+            shrinks = written <= max(searched // 2, 1)
+            # SQLite's lock is not fair, so that a lock is not given up for little.
+            if searches_left and shrinks and not plan.is_short():
                 raise _OutdatedPlanError
             plan.search()
         current = SessionChange(alias, row, actor, via, reason or "")

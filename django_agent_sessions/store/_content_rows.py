@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, Model, QuerySet
+from django.db.models import F, Model, QuerySet, Sum
+from django.db.models.functions import Length
 
+from django_agent_sessions.blobs import is_enabled
 from django_agent_sessions.models import Session, SessionMessage, Snapshot, StoredObject, StoredPart
 from django_agent_sessions.models.content_columns import (
     ContentColumns,
@@ -19,6 +21,9 @@ from django_agent_sessions.models.fields import CorruptPayload
 
 _BATCH: dict[type[Model], int] = {SessionMessage: 200, Snapshot: 50}
 _DEFAULT_BATCH = 100
+
+_FEW_ROWS = 50
+_SHORT_TEXT = 100_000
 
 PART_SIZE = 1024 * 1024
 """Maximum bytes of one row of an object, which every database accepts in a statement."""
@@ -78,6 +83,19 @@ def content_versions(
         return dict(rows.order_by().values_list("pk", "revision"))
     batches = _batches(rows.select_for_update(), _DEFAULT_BATCH, keys)
     return {row.pk: _copy(using, row, columns).version for batch in batches for row in batch}
+
+
+def are_short(using: str, model: type[Model], keys: Collection[UUID]) -> bool:
+    """Return whether rows are so few and short that searching them takes milliseconds."""
+    if not keys:
+        return True
+    if len(keys) > _FEW_ROWS or model is StoredObject or (model is SessionMessage and is_enabled()):
+        # The parts of objects, and binaries in a storage, may be large.
+        return False
+    rows = model._base_manager.filter(pk__in=keys).using(using)
+    columns = content_columns_of(model).stored
+    lengths = rows.aggregate(**{f"{name}_length": Sum(Length(name)) for name in columns})
+    return sum(length or 0 for length in lengths.values()) <= _SHORT_TEXT
 
 
 def _rows(using: str, session: UUID, model: type[Model], columns: ContentColumns) -> QuerySet[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._content_rows import Copy, content_versions, walk
+from ._content_rows import Copy, are_short, content_versions, walk
 from ._content_writes import (
     discard_originals,
     increment_redaction_epoch,
@@ -27,6 +27,7 @@ __all__ = [
     "Copy",
     "MessageRef",
     "MessageRow",
+    "are_short",
     "content_versions",
     "discard_originals",
     "increment_redaction_epoch",

@@ -97,6 +97,10 @@ class RedactionPlan:
             self._begin(sessions)
         return written
 
+    def is_short(self) -> bool:
+        """Return whether what was written since the search can be searched with the lock."""
+        return all(search.is_short() for search in self._searches.values())
+
     def _was_changed(self, session: Session) -> bool:
         """Return whether another operation moved or redacted messages since the search."""
         search = self._searches.get(session.pk)

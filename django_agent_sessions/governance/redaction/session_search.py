@@ -15,6 +15,7 @@ from django_agent_sessions.models.content_columns import content_models
 from django_agent_sessions.store.contents import (
     Copy,
     MessageRef,
+    are_short,
     content_versions,
     is_original_kept,
     snapshots_with_variants,
@@ -104,6 +105,12 @@ class SessionSearch:
         """
         self._members = copies_in_session(self._using, self.session.pk, self._families)
         return sum(map(self._count_written, self._models))
+
+    def is_short(self) -> bool:
+        """Return whether what was written since the search can be searched with the lock."""
+        return all(model in self._rows for model in self._models) and all(
+            are_short(self._using, model, searched.stale) for model, searched in self._rows.items()
+        )
 
     def _count_written(self, model: type[Model]) -> int:
         if (searched := self._rows.get(model)) is None:
