@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TypeAlias
 from uuid import UUID
@@ -10,6 +11,8 @@ from django.db import connections, transaction
 
 from django_agent_sessions.db import notifications
 from django_agent_sessions.values.run_context import SessionWrite, WriteKind, current_run
+
+logger = logging.getLogger(__name__)
 
 Receiver: TypeAlias = Callable[[str], Callable[[SessionWrite], None] | None]
 
@@ -22,7 +25,7 @@ def on_written(using: str, session: UUID, kind: WriteKind) -> None:
 
     Django logs an error of a receiver; it changes nothing for the writer.
     """
-    calls = [call for receiver in receivers if (call := receiver(using)) is not None]
+    calls = [call for receiver in receivers if (call := _call_of(receiver, using)) is not None]
     connection = connections[using]
     # Without autocommit and `atomic()`, only the caller knows when it commits.
     if not calls or not (connection.in_atomic_block or connection.autocommit):
@@ -34,3 +37,12 @@ def on_written(using: str, session: UUID, kind: WriteKind) -> None:
             call(write)
 
     transaction.on_commit(call_receivers, using=using, robust=True)
+
+
+def _call_of(receiver: Receiver, using: str) -> Callable[[SessionWrite], None] | None:
+    try:
+        return receiver(using)
+    except Exception:
+        # The write is committed, and must not look failed.
+        logger.exception("a receiver of writes failed")
+        return None

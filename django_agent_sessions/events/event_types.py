@@ -50,6 +50,7 @@ class Reason(StrEnum):
 
     AGENT_REMOVED = "agent removed"
     MANY_AGENTS = "many agents"
+    CHANGE_NUMBER = "change number"
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,9 @@ def _events_after(
     reason = None
     if known is None:
         reason = Reason.MANY_AGENTS
+    elif cursor.change > state.change:
+        # A restored or imported session counts anew.
+        reason = Reason.CHANGE_NUMBER
     elif known.agents.keys() - state.agents:
         reason = Reason.AGENT_REMOVED
     if known is None or reason is not None:

@@ -152,6 +152,7 @@ def _make_tombstone(rows: models.QuerySet[Any], key: UUID) -> bool:
         if session.namespace != TOMBSTONE_NAMESPACE:
             rows.filter(pk=key).update(
                 namespace=TOMBSTONE_NAMESPACE,
+                scope="",
                 session_id=str(key),
                 owner=None,
                 external_id=None,

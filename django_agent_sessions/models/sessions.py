@@ -6,7 +6,8 @@ from collections import Counter
 from typing import Any
 
 from django.conf import settings
-from django.db import models
+from django.db import models, transaction
+from django.db.models import F
 from django.db.models.deletion import Collector
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -174,10 +175,16 @@ class SessionRelated(models.Model):
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         """Delete the row, unless its session is under legal hold."""
-        sessions = Session.objects.using(kwargs.get("using") or self._state.db)
-        session: Any = self.session_id  # type: ignore[attr-defined] # every subclass has it
-        check_none_held(sessions.filter(pk=session))
-        return super().delete(*args, **kwargs)
+        using = kwargs.get("using") or self._state.db
+        key: Any = self.session_id  # type: ignore[attr-defined] # every subclass has it
+        session = Session.objects.using(using).filter(pk=key)
+        with transaction.atomic(using):
+            # Locked, so that it is not put under legal hold meanwhile.
+            session.select_for_update().first()
+            check_none_held(session)
+            deleted = super().delete(*args, **kwargs)
+            session.update(change=F("change") + 1)
+        return deleted
 
 
 class SessionAgent(SessionRelated):

@@ -154,9 +154,7 @@ class _AppendWrite:
             self.uploads.create_references()
 
     def _attempt(self, unsure: bool) -> None:
-        keys = [row.id for row in self.new]
-        if self.tried and (positions := positions_of(self.using, keys)):
-            self.first = positions[keys[0]]
+        if self.tried and self._was_written():
             return
         self.tried = True
         with self.uploads.attempt() if self.uploads else nullcontext():
@@ -165,6 +163,19 @@ class _AppendWrite:
                 return self.insert()
             self._raise_reason()
             raise RetryError
+
+    def _was_written(self) -> bool:
+        """Return whether an earlier attempt wrote the rows although it seemed to fail."""
+        keys = [row.id for row in self.new]
+        rows = SessionMessage.objects.using(self.using).filter(pk__in=keys)
+        found = {key: place for key, *place in rows.values_list("pk", "agent", "message_id")}
+        if any(agent != self.agent.id for agent, _ in found.values()):
+            raise SessionConflictError(
+                f"{self.what}: another conversation has a message with this id; use a new id"
+            )
+        if found:
+            self.first = found[keys[0]][1]
+        return bool(found)
 
     def _insert(
         self,
@@ -196,14 +207,16 @@ class _AppendWrite:
 
     def _rewrite(self) -> dict[UUID, int]:
         """Update the rows that an earlier attempt wrote, and return their positions."""
-        positions = positions_of(self.using, [row.id for row in self.rows])
+        positions = positions_of(self.using, [row.id for row in self.rows], agent=self.agent)
         for row in self.rows:
             if row.id in positions:
                 self._rewrite_row(row)
         return positions
 
     def _rewrite_row(self, row: MessageRow) -> None:
-        rows = SessionMessage.objects.using(self.using).filter(pk=row.id, redacted_at__isnull=True)
+        rows = SessionMessage.objects.using(self.using).filter(
+            agent=self.agent.id, pk=row.id, redacted_at__isnull=True
+        )
         columns = replacing_columns(row)
         uploads = Uploads(self.using, self.agent.session, [row])
 

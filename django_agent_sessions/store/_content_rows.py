@@ -23,6 +23,7 @@ _BATCH: dict[type[Model], int] = {SessionMessage: 200, Snapshot: 50}
 _DEFAULT_BATCH = 100
 
 _FEW_ROWS = 50
+_VERSIONS_PER_STATEMENT = 500
 _SHORT_TEXT = 100_000
 
 PART_SIZE = 1024 * 1024
@@ -44,6 +45,9 @@ class Copy:
     @property
     def version(self) -> Any:
         """A value that differs after the content was written."""
+        if isinstance(self.row, Snapshot):
+            # Purged variants leave its revision, which agents compare.
+            return self.row.revision, self.row.updated_at
         if self.columns.revision:
             return self.row.revision  # type: ignore[attr-defined] # as declared
         return tuple(map(_exact, self.values.values()))
@@ -79,23 +83,30 @@ def content_versions(
         return {session.pk: _copy(using, session, columns).version}
     rows = _rows(using, session.pk, model, columns)
     if columns.revision:
-        rows = rows if keys is None else rows.filter(pk__in=keys)
-        return dict(rows.order_by().values_list("pk", "revision"))
+        version = ("revision", "updated_at") if model is Snapshot else ("revision",)
+        found: dict[Any, Any] = {}
+        for part in [None] if keys is None else _batched(sorted(keys), _VERSIONS_PER_STATEMENT):
+            named = rows if part is None else rows.filter(pk__in=part)
+            for key, *values in named.order_by().values_list("pk", *version):
+                found[key] = tuple(values) if model is Snapshot else values[0]
+        return found
     batches = _batches(rows.select_for_update(), _DEFAULT_BATCH, keys)
     return {row.pk: _copy(using, row, columns).version for batch in batches for row in batch}
 
 
-def are_short(using: str, model: type[Model], keys: Collection[UUID]) -> bool:
-    """Return whether rows are so few and short that searching them takes milliseconds."""
-    if not keys:
-        return True
-    if len(keys) > _FEW_ROWS or model is StoredObject or (model is SessionMessage and is_enabled()):
-        # The parts of objects, and binaries in a storage, may be large.
+def are_short(using: str, messages: Collection[UUID]) -> bool:
+    """Return whether messages are so few and short that searching them takes milliseconds."""
+    if len(messages) > _FEW_ROWS or is_enabled():
+        # Binaries in a storage may be large.
         return False
-    rows = model._base_manager.filter(pk__in=keys).using(using)
-    columns = content_columns_of(model).stored
-    lengths = rows.aggregate(**{f"{name}_length": Sum(Length(name)) for name in columns})
+    rows = SessionMessage.objects.using(using).filter(pk__in=messages)
+    lengths = rows.aggregate(message=Sum(Length("message")), redacted=Sum(Length("redact_message")))
     return sum(length or 0 for length in lengths.values()) <= _SHORT_TEXT
+
+
+def _batched(keys: list[UUID], size: int) -> Iterator[list[UUID]]:
+    for first in range(0, len(keys), size):
+        yield keys[first : first + size]
 
 
 def _rows(using: str, session: UUID, model: type[Model], columns: ContentColumns) -> QuerySet[Any]:
@@ -109,9 +120,8 @@ def _batches(
     # Keyset pagination: a conversation may exceed the memory, and connection poolers in
     # transaction mode do not support cursors.
     if keys is not None:
-        wanted = sorted(keys)
-        for first in range(0, len(wanted), size):
-            yield list(rows.filter(pk__in=wanted[first : first + size]).order_by("pk"))
+        for part in _batched(sorted(keys), size):
+            yield list(rows.filter(pk__in=part).order_by("pk"))
         return
     rows = rows.order_by("pk")
     batch = list(rows[:size])

@@ -47,6 +47,8 @@ def replace(using: str, copy: Copy, new: Mapping[str, Any], *, change: int) -> N
     if isinstance(copy.row, Session):
         columns["header_change"] = change
     rows = type(copy.row)._base_manager.using(using).filter(pk=copy.key)
+    if isinstance(copy.row, Snapshot):
+        rows = rows.filter(revision=copy.row.revision, updated_at=copy.row.updated_at)
     if not rows.update(**columns):
         raise RetryError
 

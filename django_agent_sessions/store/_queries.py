@@ -50,8 +50,12 @@ def key_at(using: str, agent: AgentRecord, position: int) -> UUID | None:
     return rows.values_list("pk", flat=True).first() if position >= 0 else None
 
 
-def positions_of(using: str, keys: Collection[UUID]) -> dict[UUID, int]:
+def positions_of(
+    using: str, keys: Collection[UUID], *, agent: AgentRecord | None = None
+) -> dict[UUID, int]:
     rows = SessionMessage.objects.using(using).filter(pk__in=list(keys))
+    if agent is not None:
+        rows = rows.filter(agent=agent.id)
     return dict(rows.values_list("pk", "message_id"))
 
 

@@ -198,6 +198,8 @@ class Sessions(StorePart):
         session = self.find_external(external_id)
         if session is not None:
             return session, False
+        if not self._context.creates:
+            raise self._context.not_found(external_id)
         key = new_id()
         created = insert_session(
             self._context, str(key), title, metadata, external_id=external_id, key=key

@@ -17,6 +17,7 @@ from django_agent_sessions.adapters.strands import DjangoSessionManager
 from django_agent_sessions.blobs.placeholders import PLACEHOLDER
 from django_agent_sessions.interchange import JsonLines, import_sessions
 from django_agent_sessions.models import AuditEvent, Blob, Session
+from django_agent_sessions.store import SessionStore
 from tests.adapters.strands.layouts import Directory, agent
 
 pytestmark = pytest.mark.django_db
@@ -352,3 +353,11 @@ def test_a_binary_that_is_lost_is_told_and_what_was_said_beside_it_is_not_lost(
     [message] = store.payloads(store.agents.open(store.open("holed")))
     assert message["content"] == [said[0], {"text": PLACEHOLDER}, said[2]]
     assert import_sessions(JsonLines(file)).skips == 0
+
+
+def test_an_id_that_several_sessions_have_is_refused():
+    for scope in ("ada", "bob"):
+        SessionStore(scope=scope).open("chat")
+
+    with pytest.raises(CommandError, match="several sessions"):
+        call_command("agent_sessions_export", "jsonl", session=["chat"], reason="r")

@@ -18,7 +18,7 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.testing import error_texts
-from django_agent_sessions.values.records import AgentState, NewMessage, Usage
+from django_agent_sessions.values.records import AgentState, Append, NewMessage, Usage
 from tests.strategies import exactly, json_values
 
 pytestmark = pytest.mark.django_db
@@ -366,3 +366,19 @@ def test_a_corrupt_message_can_be_redacted(store, damaged):
     store.messages.redact(damaged, 2, user("[gone]"))
 
     assert store.payloads(damaged)[2] == user("[gone]")
+
+
+def test_an_id_of_another_conversation_is_refused_and_changes_nothing(store, agent):
+    other = store.agents.open(store.open("other"))
+    new = NewMessage({"role": "user", "content": "theirs"})
+    store.append(other, new)
+    mine = NewMessage({"role": "user", "content": "mine"}, id=new.id)
+
+    for again in (False, True):
+        with pytest.raises(SessionConflictError, match="another conversation"):
+            store.append(agent, mine, again=again)
+    (result,) = store.write_batch([Append(agent, [mine])])
+
+    assert isinstance(result, SessionConflictError)
+    assert store.payloads(agent) == []
+    assert store.payloads(other) == [{"role": "user", "content": "theirs"}]

@@ -132,9 +132,10 @@ def _confirm_response(model_admin: Any, viewer: Viewer, form: ScopeForm) -> Http
             expected=viewer.request.POST.get("seal", ""),
             using=viewer.using,
         )
-    except MatchesChangedError as changed:
+    except MatchesChangedError:
+        # Searched again, for the texts around the matches.
         return _preview_response(
-            model_admin, viewer, form, changed.result, why=reason_form, changed=True
+            model_admin, viewer, form, _dry_run(viewer, form), why=reason_form, changed=True
         )
     messages.success(viewer.request, _success_text(result))
     if count := count_unsearched_messages(result):

@@ -35,6 +35,10 @@ class MessageSearch:
         self._without_hits: set[BlobRef] = set()
         self._unreadable: set[BlobRef] = set()
 
+    def forget_unreadable(self) -> None:
+        """Read binaries again that could not be read: they may have been stored meanwhile."""
+        self._unreadable.clear()
+
     def search(self, copy: Copy, family: MessageCopies | None) -> RowFindings:
         """Search a message; ``family`` are the scopes for it and its copies, if any."""
         found = RowFindings(self._groups, copy)

@@ -187,7 +187,8 @@ class RedactionPlan:
         ]
         replace_messages(self._using, messages, event, change=number, keep=keep)
         blobs.update_references(self._using, session.pk, [key for key, _, _ in messages])
-        session.redaction_epoch = increment_redaction_epoch(self._using, session)
+        # Not in the row, which a retry compares with the row of then.
+        search.epoch = increment_redaction_epoch(self._using, session)
 
     def result(self) -> Redaction:
         found, *others = [search.result() for search in self._searches.values()]

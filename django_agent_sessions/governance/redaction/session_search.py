@@ -70,12 +70,14 @@ class SessionSearch:
         self._rows: dict[type[Model], _SearchedRows] = {}
         # The changed messages when the snapshots were searched.
         self._refs: set[MessageRef] = set()
+        self.epoch: int | None = None
 
     # --- search ------------------------------------------------------------------------------
 
     def search(self) -> int:
         """Search the rows that were not searched yet, and return their number."""
         count = 0
+        self._messages.forget_unreadable()
         self._members = copies_in_session(self._using, self.session.pk, self._families)
         for model in self._models:
             if model is Snapshot and self._refs != (refs := self._changed_refs()):
@@ -84,12 +86,13 @@ class SessionSearch:
                 self._rows.pop(Snapshot, None)
             searched = self._rows.get(model)
             keys = self._limit(model) if searched is None else searched.stale
-            if searched is None:
-                searched = self._rows[model] = _SearchedRows()
+            searched = searched or _SearchedRows()
             if keys is None or keys:
                 for copy in walk(self._using, self.session, model, keys=keys):
                     self._search_row(searched, copy)
                     count += 1
+            # Only now: a search that a lost connection interrupts begins anew.
+            self._rows[model] = searched
             searched.stale = set()
         return count
 
@@ -103,14 +106,20 @@ class SessionSearch:
 
         Requires the session's lock.
         """
+        self.epoch = None
         self._members = copies_in_session(self._using, self.session.pk, self._families)
         return sum(map(self._count_written, self._models))
 
     def is_short(self) -> bool:
         """Return whether what was written since the search can be searched with the lock."""
-        return all(model in self._rows for model in self._models) and all(
-            are_short(self._using, model, searched.stale) for model, searched in self._rows.items()
-        )
+        if not all(model in self._rows for model in self._models):
+            return False
+        # A changed message can have variants in all snapshots, which are then searched, too.
+        if self._rows[Snapshot].versions:
+            return False
+        stale = {model: rows.stale for model, rows in self._rows.items() if rows.stale}
+        messages = stale.pop(SessionMessage, set())
+        return not stale and are_short(self._using, messages)
 
     def _count_written(self, model: type[Model]) -> int:
         if (searched := self._rows.get(model)) is None:
@@ -141,6 +150,7 @@ class SessionSearch:
             found = RowFindings(self._groups, copy)
             self._search_columns(found)
         searched.versions[copy.key] = copy.version
+        searched.findings.pop(copy.key, None)
         if found:
             searched.findings[copy.key] = found
 
@@ -198,7 +208,7 @@ class SessionSearch:
             [place for found in findings for place in found.kept],
             messages,
             len(changes) - messages,
-            self.session.redaction_epoch,
+            self.session.redaction_epoch if self.epoch is None else self.epoch,
             self._dry_run,
             self.session.pk,
             unread=[place for found in findings for place in found.unread],

@@ -287,8 +287,13 @@ def _select_sessions(options: dict[str, Any], alias: str) -> Any:
         match = Q(session_id=name)
         with suppress(ValueError):
             match |= Q(pk=UUID(name))
-        if not sessions.filter(match).exists():
+        keys = sessions.filter(match).values_list("pk", flat=True)[:2]
+        if not keys:
             raise CommandError(f"session {name!r} does not exist, or another option excludes it")
+        if len(keys) > 1:
+            raise CommandError(
+                f"several sessions have the id {name!r}: use --namespace, --scope or a primary key"
+            )
         condition |= match
     return sessions.filter(condition)
 

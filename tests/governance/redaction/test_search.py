@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
 
 import pytest
 from django.apps import apps
-from django.db import connection, connections, models
+from django.db import OperationalError, connection, connections, models
+from django.utils import timezone
 
 from django_agent_sessions.exceptions import MatchesChangedError, SessionConflictError
+from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.governance.redaction import Detect, Find, WholeMessage, redact
+from django_agent_sessions.governance.redaction.originals import purge_originals
 from django_agent_sessions.governance.session_change import change, version_of
-from django_agent_sessions.models import AuditEvent, Session, SessionMessage
+from django_agent_sessions.models import AuditEvent, Session, SessionMessage, Snapshot
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing
@@ -208,3 +214,53 @@ def test_the_content_of_a_projects_own_model_is_redacted_with_the_session(
     assert (mine.note, other.note) == ("She said [REDACTED].", SECRET)
     assert [str(hit.place) for hit in done.hits] == [f"ticket {SECRET}, note"]
     assert [place.column for place in done.kept] == ["number"]
+
+
+def test_a_variant_that_is_purged_during_the_search_stays_away(
+    store, session, agent, during_search
+):
+    first = store.append(agent, said("alphaword"))
+    store.append(agent, said(SECRET))
+    variants = [
+        {"message": said("alphaword, shorter"), "position": 0},
+        {"message": said(f"{SECRET}, shorter")},
+    ]
+    Snapshot.objects.create(
+        session_id=session.id, agent_id=agent.id, snapshot_id="x", length=2, messages=variants
+    )
+    legal_hold.hold(session.id, reason="r")
+    redact(session.id, WholeMessage(first.id), reason="r")
+    legal_hold.release(session.id, reason="r")
+    during_search(lambda: purge_originals(before=timezone.now() + timedelta(days=1)))
+
+    redact(session.id, Detect(["interrupted"]), reason="r")
+
+    assert columns_containing("alphaword") == columns_containing(SECRET) == []
+
+
+@pytest.mark.skipif("connection.vendor != 'sqlite'", reason="the error is SQLite's")
+def test_what_another_redaction_removes_between_two_attempts_stays_away(
+    store, session, agent, monkeypatch
+):
+    document = {"data": {"state": {"note": f"{SECRET} and othersecret"}}}
+    Snapshot.objects.create(
+        session_id=session.id, agent_id=agent.id, snapshot_id="x", length=0, document=document
+    )
+    own, wait = vars(connections["default"]), time.sleep
+
+    def fail() -> None:
+        del own["_commit"]
+        raise OperationalError("database is locked")
+
+    def redact_meanwhile(seconds: float) -> None:
+        monkeypatch.setattr(time, "sleep", wait)
+        with ThreadPoolExecutor(1) as pool:
+            work = partial(redact, session.id, Find("othersecret"), reason="r")
+            pool.submit(and_close, work).result(timeout=60)
+
+    own["_commit"] = fail
+    monkeypatch.setattr(time, "sleep", redact_meanwhile)
+    redact(session.id, Find(SECRET), reason="r")
+
+    assert columns_containing("othersecret") == columns_containing(SECRET) == []
+    assert Session.objects.get(pk=session.id).redaction_epoch == 2

@@ -291,3 +291,22 @@ def test_messages_behind_positions_that_were_left_out_are_told(talk):
     assert follower.follow(count=1) == [("new", "2"), ("new", "3")]
     later.follow()
     assert later.screen[talk.agents["a"].id, 5000][2] == "3"
+
+
+def test_a_deleted_row_is_told_and_so_is_what_takes_its_position(talk):
+    for text in ("one", "two"):
+        talk.say(text)
+    follower = Follower(talk)
+    SessionMessage.objects.get(message_id=1).delete()
+    talk.say("three")
+
+    assert [event for event in follower.follow() if event[0] == "new"] == [("new", "three")]
+
+
+def test_a_cursor_of_a_session_that_was_restored_is_reset(talk):
+    talk.say("one")
+    Session.objects.update(change=7)
+    follower = Follower(talk)
+    Session.objects.update(change=0)
+
+    assert follower.follow() == [("reset", "change number")]
