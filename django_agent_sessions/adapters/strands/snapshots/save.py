@@ -33,7 +33,13 @@ from .messages import (
     position_of,
     to_ranges,
 )
-from .saved_redaction import mask_document, note_redacted, raw_by_position, removed_texts
+from .saved_redaction import (
+    mask_document,
+    note_messages,
+    note_redacted,
+    raw_by_position,
+    removed_texts,
+)
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -170,6 +176,9 @@ class AgentSave:
             for row in rows
         ]
         messages, self._stop = match_messages(self._data, self._first, stored)
+        if redacted and known is not None and note_messages(known, redacted):
+            # Also of messages that this snapshot has no more: a summary may quote them.
+            self._outdated = True
         for item in messages if redacted else ():
             position = position_of(item.known.reference) if item.known else None
             if position is not None and position in redacted:
@@ -282,6 +291,7 @@ class AgentSave:
             return masking.mask_texts(message, secrets, free=False)
 
         placement.appended = [masked(message) for message in placement.appended]
+        placement.updated = [(at, masked(message)) for at, message in placement.updated]
         placement.references = [
             item if isinstance(item, int) else {**item, "message": masked(item["message"])}
             for item in placement.references

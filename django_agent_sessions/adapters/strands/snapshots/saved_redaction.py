@@ -50,13 +50,13 @@ def keep_redactions(
     now = replace(now, corrections=known.corrections, outdated=known.outdated)
     if known.epoch != now.epoch:
         contents = {position: loaded.contents[position] for position in loaded.redacted}
-        now.outdated |= _note_messages(known, contents)
+        now.outdated |= note_messages(known, contents)
         if known.snapshot_id == now.snapshot_id:
             note_redacted(now.corrections, known, loaded.document, loaded.messages)
     return now
 
 
-def _note_messages(known: KnownAgent, contents: Mapping[int, Any]) -> bool:
+def note_messages(known: KnownAgent, contents: Mapping[int, Any]) -> bool:
     """Compare messages with their redacted content; return whether the agent had the original."""
     had_original = False
     for position, raw in raw_by_position(known, contents).items():
@@ -106,7 +106,7 @@ def read_redactions(
     contents = {
         row.position: row.payload for row in store.store.messages.positioned(agent) if row.redacted
     }
-    _note_messages(known, contents)
+    note_messages(known, contents)
     note_redacted(known.corrections, known, *store.stored_snapshot(agent, known.snapshot_id))
 
 

@@ -196,3 +196,18 @@ def test_an_orchestrator_that_still_knows_it_does_not_bring_it_back():
     assert state["status"] == "completed"
     with pytest.raises(StorageError, match=r"restore .*and try again"):
         run(DjangoStorage().write(key, graph(task=SECRET)))
+
+
+@pytest.mark.parametrize("tracked", [True, False])
+def test_a_snapshot_without_the_redacted_message_does_not_quote_it(tracked):
+    storage = DjangoStorage()
+    first, a = message(f"My code is {SECRET}", tracked=tracked), message("a", "assistant", tracked)
+    b = message("b", tracked=tracked)
+    run(storage.write(LATEST, saved(first, a, b)))
+
+    redact_it()
+    summary = message(f"Summary: the code is {SECRET}", tracked=tracked)
+    run(storage.write(LATEST, saved(summary, a, b, message("c", "assistant", tracked))))
+
+    assert columns_containing(SECRET) == []
+    assert SECRET.encode() not in run(storage.read(LATEST))
