@@ -168,14 +168,14 @@ class _AppendWrite:
         """Return whether an earlier attempt wrote the rows although it seemed to fail."""
         keys = [row.id for row in self.new]
         rows = SessionMessage.objects.using(self.using).filter(pk__in=keys)
-        found = {key: place for key, *place in rows.values_list("pk", "agent", "message_id")}
-        if any(agent != self.agent.id for agent, _ in found.values()):
+        values = list(rows.values_list("pk", "agent", "message_id"))
+        if any(agent != self.agent.id for _, agent, _ in values):
             raise SessionConflictError(
                 f"{self.what}: another conversation has a message with this id; use a new id"
             )
-        if found:
-            self.first = found[keys[0]][1]
-        return bool(found)
+        if values:
+            self.first = {key: position for key, _, position in values}[keys[0]]
+        return bool(values)
 
     def _insert(
         self,
