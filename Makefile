@@ -121,6 +121,12 @@ test-all: $(INSTALLED) ## Run all tests on SQLite, and those of the database on 
 test-sqlite: $(INSTALLED) ## Run all tests on SQLite, those in a browser and under Node included.
 	TEST_DATABASE=sqlite $(PYTEST)
 
+.PHONY: test-sealed
+test-sealed: $(INSTALLED) ## Run the tests of what reads and writes content with a toy cipher.
+	TEST_CODEC=toy TEST_DATABASE=sqlite HYPOTHESIS_PROFILE=quick $(PYTEST) -m in_process \
+	$(addprefix tests/,adapters admin blobs content governance integrity interchange models queries \
+	rest store)
+
 .PHONY: test-pages
 test-pages: $(INSTALLED) ## Run the tests in a browser and under Node.
 	TEST_DATABASE=sqlite $(PYTEST) -m "browser or node"

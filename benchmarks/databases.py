@@ -80,7 +80,7 @@ def logged() -> int:
 
 
 def file_output() -> int | None:
-    """Return the bytes that this process has written to files; None if nobody counts."""
+    """Return the bytes written to files by this process; None if the system counts none."""
     try:
         return int(psutil.Process().io_counters().write_chars)
     except (AttributeError, OSError):

@@ -28,6 +28,11 @@ class AgentSessionsSettings:
     """Alias of the database of the sessions. It must be the database of the users, because a
     session's owner is a foreign key. ``None`` asks the database routers."""
 
+    ACCESS: str | None = None
+    """Dotted path of a subclass of :class:`~django_agent_sessions.models.access.AccessRule`, which
+    decides whose sessions a user reaches in the API and in the admin. ``None`` asks for Django's
+    permissions only: see :doc:`access`."""
+
     MAX_PAYLOAD_BYTES: int = 64 * 1024 * 1024
     """Maximum size of a message or state, in bytes of JSON text (UTF-8, binaries as base64)."""
 

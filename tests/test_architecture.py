@@ -50,13 +50,13 @@ def test_signals_are_connected_in_apps_ready_only():
 
 def test_the_root_has_these_modules_only():
     modules = {path.stem for path in PACKAGE.glob("*.py")}
-    assert modules == {"__init__", "apps", "checks", "conf", "exceptions"}
+    assert modules == {"__init__", "apps", "conf", "exceptions"}
 
 
-def test_every_room_and_file_that_the_page_names_exists():
-    rooms = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
-    table = PAGE.partition("## The rooms")[2].partition("Further rules")[0]
-    assert [room for room in rooms - {"migrations"} if f"`{room}" not in table] == []
+def test_every_package_and_file_that_the_page_names_exists():
+    packages = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    table = PAGE.partition("## The packages")[2].partition("Further rules")[0]
+    assert [name for name in packages - {"migrations"} if f"`{name}" not in table] == []
     files = re.findall(r"`((?:\w+/)+\w+\.py)`", PAGE)
     assert files
     missing = [f for f in files if not (PACKAGE / f).exists() and not (ROOT / f).exists()]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from collections import Counter
+from xml.etree import ElementTree
 
 import pytest
 
 from benchmarks.budgets import judge
 from benchmarks.measure import Figures
-from benchmarks.report import BEGIN, END, write
+from benchmarks.report import BEGIN, END, THEMES, write
+from benchmarks.tables import DASH
 from tests.processes import ROOT, unmeasured
 
 
@@ -61,6 +65,33 @@ def test_a_budget_without_its_figures_is_said_to_be_not_measured():
 
     assert verdicts
     assert {verdict.kept for verdict in verdicts} == {None}
+
+
+IN_CHARTS = ("1,000 there", "50 at once (messages/s)", "restore 1,000", "latest 20 of 10,000")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("database", ["PostgreSQL", "SQLite"])
+def test_a_chart_names_each_store_for_each_figure_of_the_page(database, theme):
+    """The published charts, because Matplotlib is in the environment of `make bench` only."""
+    page = (ROOT / "docs" / "performance.md").read_text().split(END)[0]
+    section = re.split(r"^### ", page.split(f"### {database} ")[1], flags=re.M)[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:2] == "| "]
+    measured: Counter[str] = Counter()
+    for store, *cells in rows:
+        if store == "store":
+            columns = cells
+        for column, cell in zip(columns, cells, strict=True):
+            measured[store.removesuffix(f", {database}")] += column in IN_CHARTS and cell != DASH
+    del measured["store"], measured["---"]
+
+    chart = ROOT / "docs" / "images" / f"bench-{database.lower()}-{theme}.svg"
+    document = ElementTree.parse(chart)  # noqa: S314 - our own
+    texts = Counter(element.text for element in document.iter())
+
+    assert len(measured) >= 10
+    assert min(measured.values()) >= 1
+    assert {store: texts[store] for store in measured} == measured
 
 
 def test_results_replace_those_between_the_marks(tmp_path):

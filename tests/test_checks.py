@@ -11,6 +11,7 @@ from django.core.management.base import SystemCheckError
 from django.db import connections
 
 from django_agent_sessions.checks import (
+    check_access,
     check_blob_storage,
     check_connection_setup,
     check_detectors,
@@ -213,6 +214,37 @@ def test_sqlite_without_immediate_transactions_is_a_warning(settings, second_dat
 
 
 @pytest.mark.parametrize(
+    ("options", "level"),
+    [
+        ({"isolation_level": "REPEATABLE_READ"}, "REPEATABLE READ"),
+        ({"isolation_level": "SERIALIZABLE"}, "SERIALIZABLE"),
+        ({"isolation_level": "READ_COMMITTED"}, None),
+        ({"options": "-c default_transaction_isolation=repeatable\\ read"}, "REPEATABLE READ"),
+        ({"options": "-c default_transaction_isolation=serializable"}, "SERIALIZABLE"),
+        ({"options": "-c statement_timeout=5000"}, None),
+        ({"isolation_level": None}, None),
+        ({}, None),
+    ],
+)
+def test_a_level_of_isolation_in_which_a_redaction_can_be_missed_is_a_warning(
+    settings, second_database, options, level
+):
+    from django.db.backends.postgresql.psycopg_any import IsolationLevel
+
+    name = options.get("isolation_level")
+    settings.AGENT_SESSIONS = {"DATABASE": "second"}
+    second_database["ENGINE"] = "django.db.backends.postgresql"
+    second_database["OPTIONS"] = options | (
+        {"isolation_level": IsolationLevel[name]} if name else {}
+    )
+
+    told = {number: message for number, message, _ in found(check_storage)}
+    assert ("agent_sessions.W012" in told) is (level is not None)
+    if level is not None:
+        assert f"are {level}:" in told["agent_sessions.W012"]
+
+
+@pytest.mark.parametrize(
     ("pool", "size"),
     [
         (True, 4),
@@ -292,6 +324,30 @@ def test_a_setup_of_connections_that_cannot_be_called_stops_manage_check(setting
 def test_a_setup_of_connections_that_is_there_is_no_error(settings, path):
     settings.AGENT_SESSIONS = {"CONNECTION_SETUP": path}
     assert found(check_connection_setup) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("no.such.Rule", "cannot be imported"),
+        ("", "cannot be imported"),
+        (f"{__name__}.missing", "cannot be imported"),
+        (f"{__name__}.as_tenant", "is not a subclass of AccessRule"),
+        ("django_agent_sessions.models.Session", "is not a subclass of AccessRule"),
+    ],
+)
+def test_an_access_rule_that_is_none_stops_manage_check(settings, path, message):
+    settings.AGENT_SESSIONS = {"ACCESS": path}
+
+    with pytest.raises(SystemCheckError, match=r"agent_sessions\.E010") as told:
+        call_command("check")
+    assert message in str(told.value)
+
+
+def test_an_access_rule_that_is_there_is_no_error(settings):
+    for path in (None, "django_agent_sessions.models.access.AccessRule"):
+        settings.AGENT_SESSIONS = {"ACCESS": path}
+        assert found(check_access) == []
 
 
 def test_a_storage_of_binaries_that_is_not_there_is_an_error(settings):

@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
+from django.db.models import Q
 from django.utils import timezone
 from sphinx.util import inspect as sphinx_inspect
 
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import Session
+from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.ids import id_for_time
+from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import NewMessage
 from tests.store.test_async import SYNC
 
@@ -47,6 +50,29 @@ def test_the_chat_loop_without_an_sdk_remembers_and_knows_its_owner() -> None:
     assert chat(bob, "another", "Hello", client) == "1 messages, the first: Hello"
     with pytest.raises(SessionNotFoundError):
         chat(ada, "another", "Hello", client)
+
+
+@pytest.mark.django_db
+def test_the_access_rules_reach_a_team_and_a_tenant() -> None:
+    ada, bob, eve = (User.objects.create_user(name) for name in ("ada", "bob", "eve"))
+    bob.is_staff = True
+    group = Group.objects.create(name="team")
+    group.user_set.set([ada, bob, eve])
+    mine = Session.objects.create(session_id="mine", owner=ada)
+    nobodys = Session.objects.create(session_id="nobodys", namespace="tenant-x")
+    root = User.objects.create_superuser("root")
+
+    def reached(rule: Any, user: Any, action: SessionPermission) -> Any:
+        answer = rule().sessions(user, action)
+        return list(Session.objects.filter(answer)) if isinstance(answer, Q) else answer
+
+    team, tenant = (example("access.md", name) for name in ("TeamAccess", "TenantAccess"))
+    assert reached(team, bob, SessionPermission.READ) == [mine]
+    assert reached(team, bob, SessionPermission.DELETE) is None
+    assert reached(team, eve, SessionPermission.READ) is None
+    assert reached(team, root, SessionPermission.READ) is EVERYBODY
+    assert reached(tenant, root, SessionPermission.DELETE) == [nobodys]
+    assert reached(tenant, bob, SessionPermission.VIEW) is None
 
 
 @pytest.mark.django_db

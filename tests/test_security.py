@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import socket
 from pathlib import Path
@@ -40,6 +41,7 @@ def test_every_named_test_exists(path, name):
     assert re.search(rf"^ *(async )?def {name}\(", (ROOT / path).read_text(), re.MULTILINE)
 
 
+@functools.cache
 def modules() -> list[tuple[str, ast.Module]]:
     return [
         (str(path.relative_to(PACKAGE)), ast.parse(path.read_text()))

@@ -128,7 +128,7 @@ class Proxy:
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    """End a connection by a reset, so that nobody takes it for an orderly end."""
+    """End a connection by a reset, so that it cannot be mistaken for an orderly end."""
     wire = writer.get_extra_info("socket")
     with contextlib.suppress(OSError):
         if wire is not None:

@@ -32,7 +32,7 @@ from django_agent_sessions.values.ids import first_id_for_time
 from .audit_descriptions import describe_details
 from .filters import reject_nul
 from .keyset_changelist import AFTER, KeysetChangeList
-from .permissions import SessionPermission, may, require
+from .permissions import SessionPermission, may, reach, require
 
 if TYPE_CHECKING:
     # ModelAdmin is generic for the type checker only.
@@ -180,8 +180,14 @@ class AuditEventAdmin(_ModelAdmin):
         return AuditChangeList
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[AuditEvent]:
-        """Read the write database, and annotate whether each event's session still exists."""
+        """Read the write database, and annotate whether each event's session still exists.
+
+        A user who does not reach all sessions sees the events of existing sessions only.
+        """
         events = super().get_queryset(request).using(bridge.database())
+        reached = reach(request, SessionPermission.VIEW_AUDIT)
+        if not reached.is_everything:
+            events = events.filter(session__in=reached.filter(Session.objects.values("pk")))
         sessions = Session.objects.filter(pk=OuterRef("session"))
         return events.annotate(session_exists=Exists(sessions))
 

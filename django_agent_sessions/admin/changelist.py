@@ -25,7 +25,7 @@ from django_agent_sessions.queries.search import SearchResult, find_sessions
 
 from .filters import reject_nul
 from .keyset_changelist import AFTER, KeysetChangeList
-from .permissions import SessionPermission, may
+from .permissions import SessionPermission, may, reach
 
 BEFORE = "before"
 """The query parameter of a page that ends before a position."""
@@ -131,7 +131,7 @@ class SessionChangeList(KeysetChangeList):
             return rows
 
         rows = [*replicas.list_sessions(request, read)]
-        self._describe(rows, readable=may(request, SessionPermission.READ))
+        self._describe(rows, readable=reach(request, SessionPermission.READ).among(rows))
         earlier, later = (more, True) if backwards else (position is not None, more)
         self.show_admin_actions = True
         self.newer_url = self._url(BEFORE, rows[:1]) if earlier else ""
@@ -140,10 +140,14 @@ class SessionChangeList(KeysetChangeList):
         self.candidates = conf.get_settings().SEARCH_CANDIDATES
         self.help_text = self._help(request)
         is_filtered = bool(self.query or self.has_active_filters)
-        self.estimate = None if is_filtered or not self.older_url else self._estimate()
+        everything = reach(request, SessionPermission.VIEW).is_everything and not is_filtered
+        self.estimate = self._estimate() if everything and self.older_url else None
 
     def _search(self, request: HttpRequest, sessions: Any) -> SearchResult:
-        content = may(request, SessionPermission.READ)
+        readable = reach(request, SessionPermission.READ)
+        content = bool(readable)
+        if content:
+            sessions = readable.filter(sessions)
         result = find_sessions(self.query, sessions=sessions, content=content, using=sessions.db)
         if content:
             audit.record(
@@ -185,13 +189,13 @@ class SessionChangeList(KeysetChangeList):
         rows = page[: self.list_per_page]
         return (rows[::-1] if backwards else rows), len(page) > self.list_per_page
 
-    def _describe(self, rows: list[Session], *, readable: bool) -> None:
+    def _describe(self, rows: list[Session], *, readable: set[Any]) -> None:
         """Set ``listed`` on each session."""
         agents = _agents_by_session(rows, self.queryset.db)
         for session in rows:
             names, total, frameworks = agents.get(session.pk, ((), 0, ()))
             session.listed = SessionRowData(  # type: ignore[attr-defined] # for the template
-                readable=readable,
+                readable=session.pk in readable,
                 agents=names,
                 more_agents=total - len(names),
                 frameworks=frameworks,

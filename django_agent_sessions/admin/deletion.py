@@ -89,10 +89,11 @@ class SessionDeletionMixin(_ModelAdmin):
         )
 
     def delete_model(self, request: HttpRequest, obj: Session) -> None:
-        with audit.acting(request.user):
-            # Use the database that the session was read from, whatever the router returns.
-            # Delete after the commit, to keep Django's transaction short for large sessions.
-            deletion.delete_after_commit(obj, str(obj._state.db))
+        # Imported here, because it loads the store, and Django's start loads this module.
+        from django_agent_sessions.governance import session_deletion
+
+        # Use the database that the session was read from, whatever the router returns.
+        session_deletion.delete(obj.pk, actor=request.user, using=str(obj._state.db))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> None:
         in_batches = deletion.can_commit_batches(queryset.db)

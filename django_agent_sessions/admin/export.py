@@ -29,7 +29,7 @@ from django_agent_sessions import audit, serving
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent, Session
 
-from .permissions import SessionPermission, may, require
+from .permissions import SessionPermission, may, reach, require
 
 MARKDOWN, JSONL = "markdown", "jsonl"
 
@@ -80,7 +80,8 @@ def export_urls(model_admin: Any) -> list[URLPattern]:
 def export_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpResponseBase:
     """Show the export form of a session, and send the file on POST."""
     require(request, *_REQUIRED)
-    session = _load_session(model_admin.get_queryset(request), object_id)
+    sessions = reach(request, *_REQUIRED).filter(model_admin.get_queryset(request))
+    session = _load_session(sessions, object_id)
     if session is None or not model_admin.has_view_permission(request, session):
         raise Http404
     format_ = request.GET.get("as", MARKDOWN)
@@ -100,7 +101,7 @@ def export_markdown(
     model_admin: Any, request: HttpRequest, queryset: QuerySet[Session]
 ) -> HttpResponseBase:
     """Send the selected sessions as Markdown: one file, or a ZIP archive of several."""
-    sessions = _load_sessions(queryset)
+    sessions = _load_sessions(request, queryset)
     first = list(itertools.islice(sessions, 2))
     sessions = itertools.chain(first, sessions)
     if len(first) == 1:
@@ -116,7 +117,7 @@ def export_jsonl(
     model_admin: Any, request: HttpRequest, queryset: QuerySet[Session]
 ) -> HttpResponseBase:
     """Send the selected sessions as JSON Lines."""
-    chunks = _stream_sessions(_Export(request, JSONL), _load_sessions(queryset), _jsonl)
+    chunks = _stream_sessions(_Export(request, JSONL), _load_sessions(request, queryset), _jsonl)
     return serving.streamed_download(request, chunks, "conversations", "jsonl")
 
 
@@ -207,10 +208,10 @@ def _jsonl(session: Session) -> Iterator[str]:
     return export_sessions([session], using=_alias(session))
 
 
-def _load_sessions(queryset: QuerySet[Session]) -> Iterator[Session]:
+def _load_sessions(request: HttpRequest, queryset: QuerySet[Session]) -> Iterator[Session]:
     from django_agent_sessions.interchange.row_pages import each_session
 
-    for key in each_session(queryset):
+    for key in each_session(reach(request, *_REQUIRED).filter(queryset)):
         session = _load_session(queryset.model._default_manager.using(queryset.db), key)
         if session is not None:
             yield session

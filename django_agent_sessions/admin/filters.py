@@ -20,6 +20,8 @@ from django_agent_sessions.content import dialects
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session, SessionAgent
 
+from .permissions import SessionPermission, reach
+
 if TYPE_CHECKING:
     pass
 
@@ -104,6 +106,10 @@ class OwnerFilter(admin.SimpleListFilter):
         rows = users._default_manager.using(router.db_for_read(users))
         try:
             self.owner = rows.filter(pk=selected).first()
+            # Names of other users are shown only with a session of theirs.
+            everything = reach(request, SessionPermission.VIEW).is_everything
+            sessions = model_admin.get_queryset(request).filter(owner=selected)
+            self.owner = self.owner if everything or sessions.exists() else None
         except (ValueError, ValidationError, OverflowError) as error:
             raise IncorrectLookupParameters(error) from error
         return [(selected, displayable(self.owner.get_username()) if self.owner else selected)]

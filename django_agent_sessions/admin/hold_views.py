@@ -19,9 +19,10 @@ from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.models import Session
 
-from .permissions import SessionPermission, may
+from .permissions import SessionPermission, may, reach
 
 _MAX_REASON_LENGTH = 2000
+_REQUIRED = (SessionPermission.VIEW, SessionPermission.CHANGE)
 
 
 class HoldForm(forms.Form):
@@ -37,7 +38,7 @@ class HoldForm(forms.Form):
 
 def may_hold(request: HttpRequest) -> bool:
     """Return whether the user may put sessions under legal hold and release them."""
-    return may(request, SessionPermission.VIEW, SessionPermission.CHANGE)
+    return may(request, *_REQUIRED)
 
 
 @admin.action(description=gettext_lazy("Put under legal hold"), permissions=["hold"])
@@ -95,7 +96,7 @@ def _confirm_and_apply(
 ) -> HttpResponse | int:
     """Return the page that asks for a reason, or the number of sessions that were changed."""
     form = HoldForm(request.POST if "reason" in request.POST else None)
-    sessions = list(queryset)
+    sessions = list(reach(request, *_REQUIRED).filter(queryset))
     if not form.is_valid():
         return _confirmation_page(model_admin, request, form, sessions, action)
     changed = 0

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from django.http import Http404, HttpRequest
 
-from django_agent_sessions.models import permissions
+from django_agent_sessions.models import Session
+from django_agent_sessions.models.access import SessionReach, reach_of
 from django_agent_sessions.models.permissions import SessionPermission
 
-__all__ = ["SessionPermission", "may", "require"]
+__all__ = ["SessionPermission", "may", "reach", "require"]
 
 
-def may(request: HttpRequest, *allowed: SessionPermission) -> bool:
-    """Return whether the user has all of these permissions."""
-    return permissions.has_permissions(request.user, *allowed)
+def reach(request: HttpRequest, *allowed: SessionPermission) -> SessionReach:
+    """Return the sessions in which the user has all of these permissions."""
+    return reach_of(request.user, *allowed)
+
+
+def may(request: HttpRequest, *allowed: SessionPermission, session: Session | None = None) -> bool:
+    """Return whether the user has all of these permissions in a session, or in any."""
+    reached = reach(request, *allowed)
+    return bool(reached) if session is None else reached.includes(session)
 
 
 def require(request: HttpRequest, *allowed: SessionPermission) -> None:
-    """Raise Http404 unless the user has all of these permissions."""
+    """Raise Http404 unless the user has all of these permissions in any session."""
     if not may(request, *allowed):
         raise Http404

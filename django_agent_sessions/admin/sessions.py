@@ -21,7 +21,7 @@ from .changelist import SessionChangeList
 from .columns import COLUMNS, SessionColumnsMixin
 from .deletion import SessionDeletionMixin
 from .filters import FILTERS, PARAMETERS
-from .permissions import SessionPermission, may, require
+from .permissions import SessionPermission, may, reach, require
 
 
 class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
@@ -49,7 +49,10 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
         css = {"all": ("agent_sessions/list.css",)}
 
     def has_view_permission(self, request: HttpRequest, obj: Session | None = None) -> bool:
-        """Require ``view_session``; ``change_session`` alone is not enough."""
+        """Require ``view_session``; ``change_session`` alone is not enough.
+
+        The session is not asked for, because ``get_queryset`` has only those that are reached.
+        """
         return may(request, SessionPermission.VIEW)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -58,6 +61,9 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
     def has_change_permission(self, request: HttpRequest, obj: Session | None = None) -> bool:
         """Return False: only the store writes sessions."""
         return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Session | None = None) -> bool:
+        return may(request, SessionPermission.DELETE, session=obj)
 
     def has_export_permission(self, request: HttpRequest) -> bool:
         return export.may_export(request)
@@ -73,8 +79,9 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
         return SessionChangeList
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
-        """Read the write database instead of a replica; related queries use the same alias."""
-        return super().get_queryset(request).using(bridge.database())
+        """Return the sessions that the user may see, from the write database."""
+        sessions = super().get_queryset(request).using(bridge.database())
+        return reach(request, SessionPermission.VIEW).filter(sessions)
 
     def get_preserved_filters(self, request: HttpRequest) -> str:
         """Preserve the list's filters on the pages of a session, but not the search terms."""

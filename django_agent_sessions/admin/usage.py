@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from django_agent_sessions.models import UsageRollup
 
-from .permissions import SessionPermission, may
+from .permissions import SessionPermission, reach
 
 if TYPE_CHECKING:
     # ModelAdmin is generic for the type checker only.
@@ -26,8 +26,8 @@ class UsageAdmin(_ModelAdmin):
     """Read-only admin with one page of figures instead of a list of rows."""
 
     def has_view_permission(self, request: HttpRequest, obj: UsageRollup | None = None) -> bool:
-        """Require ``view_usagerollup``; ``change_usagerollup`` is not enough."""
-        return may(request, SessionPermission.VIEW_USAGE)
+        """Require ``view_usagerollup`` in all sessions: the figures are not kept by session."""
+        return reach(request, SessionPermission.VIEW_USAGE).is_everything
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -23,17 +23,17 @@ from django_agent_sessions.models import AuditEvent
 _MAX_NAME = 255
 _MAX_REASON = 2000
 
-_acting: ContextVar[Any] = ContextVar("agent_sessions_actor", default=None)
+_acting: ContextVar[tuple[Any, str]] = ContextVar("agent_sessions_actor", default=(None, ""))
 
 
 @contextmanager
-def acting(actor: Any) -> Iterator[None]:
-    """Set the actor of events that are recorded in this block without one.
+def acting(actor: Any, *, via: str = "") -> Iterator[None]:
+    """Set the actor of events that are recorded in this block without one, and their ``via``.
 
     The deletion of a session is such an event: a cascade from its owner calls no code of ours
     that knows the user who deletes.
     """
-    token = _acting.set(actor)
+    token = _acting.set((actor, via))
     try:
         yield
     finally:
@@ -55,7 +55,9 @@ def record(
 
     ``details`` must contain only figures and column names, never message content.
     """
-    actor = _acting.get() if actor is None else actor
+    via = ""
+    if actor is None:
+        actor, via = _acting.get()
     event = AuditEvent(
         action=action,
         actor_id=_key(actor),
@@ -63,7 +65,7 @@ def record(
         session=session,
         target=target,
         reason=mask_reason(reason, secrets),
-        details=dict(details or {}),
+        details={**({"via": via} if via else {}), **(details or {})},
     )
     event.save(using=bridge.database(using))
     return event

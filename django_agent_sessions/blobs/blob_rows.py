@@ -10,6 +10,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
+from django_agent_sessions.content import codec
 from django_agent_sessions.content.blob_refs import references
 from django_agent_sessions.content.exact_json import BLOB_MARKER
 from django_agent_sessions.models import Blob, BlobReference, Session, SessionMessage
@@ -117,7 +118,7 @@ def before_session_deletion(instance: Session, using: str, **kwargs: object) -> 
 
 
 def _holds(column: str) -> Q:
-    return Q(**{f"{column}__contains": BLOB_MARKER})
+    return Q(**{f"{column}__contains": BLOB_MARKER}) if codec.is_plain() else Q()
 
 
 def _drop_unused(using: str, session: UUID, candidates: Collection[UUID]) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, Q
+from django.db.models import Exists, Q, QuerySet
 
 from django_agent_sessions import conf
+from django_agent_sessions.content import codec
 from django_agent_sessions.content.blob_refs import BlobRef, references, resolve
 from django_agent_sessions.exceptions import BlobNotFoundError
 from django_agent_sessions.models import Blob, BlobReference, SessionMessage
+from django_agent_sessions.models.stored_text import StoredText
 
 from . import blob_files
 from .blob_rows import session_blobs
@@ -98,7 +100,7 @@ def _refuse_outdated(using: str, session: UUID, lost: Mapping[str, str]) -> None
     """Raise :exc:`MessageGoneError` if lost binaries show that a message was changed or deleted."""
     messages = SessionMessage.objects.using(using).filter(session=session)
     for sha256, file in lost.items():
-        used = Q(message__contains=sha256) | Q(redact_message__contains=sha256)
+        used = _naming(messages, sha256)
         # A binary that was dropped and stored again has another file.
         elsewhere = Blob.objects.filter(session=session, sha256=sha256).exclude(file=file)
         # One statement, because messages may change between two.
@@ -107,6 +109,14 @@ def _refuse_outdated(using: str, session: UUID, lost: Mapping[str, str]) -> None
                 f"another process changed or deleted a message of session {session} while it was "
                 "read: read it again"
             )
+
+
+def _naming(messages: QuerySet[SessionMessage], sha256: str) -> Q:
+    """Return a condition for the messages whose payloads name a binary."""
+    if codec.is_plain():
+        return Q(message__contains=sha256) | Q(redact_message__contains=sha256)
+    texts = messages.values_list("pk", StoredText("message"), StoredText("redact_message"))
+    return Q(pk__in=[key for key, *found in texts.iterator() if sha256 in str(found)])
 
 
 def _messages_with(using: str, session: UUID, sha256: str) -> str:

@@ -112,7 +112,7 @@ def _events_after(
     if known is None:
         reason = Reason.MANY_AGENTS
     elif cursor.change > state.change:
-        # A restored or imported session counts anew.
+        # A restored or imported session has an earlier change number.
         reason = Reason.CHANGE_NUMBER
     elif known.agents.keys() - state.agents:
         reason = Reason.AGENT_REMOVED

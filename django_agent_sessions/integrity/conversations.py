@@ -8,13 +8,14 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import ExpressionWrapper, F, QuerySet, TextField
+from django.db.models import QuerySet
 
 from django_agent_sessions import blobs
 from django_agent_sessions.content import dialects, exact_json
 from django_agent_sessions.exceptions import BlobError
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
+from django_agent_sessions.models.stored_text import StoredText
 from django_agent_sessions.store.importing import COUNT_COLUMNS, plausible_count
 from django_agent_sessions.usage.rollups import day_of
 
@@ -42,8 +43,8 @@ _COLUMNS = (
 )
 _TEXTS = {
     # As text: identical payloads are parsed once.
-    "payload": ExpressionWrapper(F("message"), output_field=TextField()),
-    "redacted": ExpressionWrapper(F("redact_message"), output_field=TextField()),
+    "payload": StoredText("message"),
+    "redacted": StoredText("redact_message"),
 }
 
 

@@ -26,11 +26,11 @@ from django_agent_sessions.models import (
     SessionMessage,
     SessionMultiAgent,
 )
-from django_agent_sessions.models.querysets import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import VISIBLE_TEXT, StoredText
 
 from .jsonl_blobs import OnLost, each_blob
 from .jsonl_blobs import hashes as hashes_in
-from .row_pages import RowDict, as_text, each_message, each_session
+from .row_pages import RowDict, each_message, each_session
 
 JSONL_FORMAT = "django-agent-sessions"
 """The value of the first key of each line."""
@@ -167,7 +167,7 @@ def _branches(agent: UUID, alias: str) -> str:
 def _messages(agent: UUID, alias: str, originals: bool, hashes: set[str]) -> Iterator[str]:
     texts: dict[str, Any] = {"content": VISIBLE_TEXT}
     if originals:
-        texts["original"] = as_text("message")
+        texts["original"] = StoredText("message")
     messages = SessionMessage.objects.using(alias).filter(agent=agent)
     comma = ""
     for branch in list(messages.order_by("branch").values_list("branch", flat=True).distinct()):
@@ -211,7 +211,7 @@ def _multi_agents(session: UUID, alias: str, states: bool) -> Iterator[str]:
 
 def _row(found: Any, columns: Iterable[str], texts: Iterable[str]) -> RowDict | None:
     # With a suffix, because an annotation must not have the name of a field.
-    read = found.values(*columns, **{f"{name}_text": as_text(name) for name in texts}).first()
+    read = found.values(*columns, **{f"{name}_text": StoredText(name) for name in texts}).first()
     if read is None:
         return None
     return {key.removesuffix("_text"): value for key, value in read.items()}

@@ -28,7 +28,7 @@ from django_agent_sessions.content.exact_json import without_hashes
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
-from django_agent_sessions.models.querysets import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 
 from .row_pages import RowDict, each_message
 

@@ -123,8 +123,8 @@ class OpenAITablesSource:
     ) -> SourceSession | Skipped:
         try:
             session_id = name.decode() if isinstance(name, bytes) else name
-        except UnicodeDecodeError:
-            where = f"{self._sessions_table} session_id=x'{bytes(key)[:64].hex()}'"
+        except UnicodeDecodeError as error:
+            where = f"{self._sessions_table} session_id=x'{error.object[:64].hex()}'"
             return Skipped(where, "not text")
         columns, skipped = self._session_columns(database, key)
         created_at, updated_at = (

@@ -11,22 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
-from django.db.models import ExpressionWrapper, F, QuerySet, TextField
+from django.db.models import QuerySet
 from django.db.models.functions import Length
 
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.models.querysets import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 
 _KEYS = 500
 _MESSAGES = 100
 _CHARACTERS = 2 * 1024 * 1024
 
 RowDict = dict[str, Any]
-
-
-def as_text(column: str) -> ExpressionWrapper[F]:
-    """Select a payload as its stored text, which is exact JSON."""
-    return ExpressionWrapper(F(column), output_field=TextField())
 
 
 def each_session(sessions: Iterable[Session]) -> Iterator[UUID]:

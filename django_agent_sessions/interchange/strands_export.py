@@ -27,7 +27,7 @@ from django_agent_sessions.models import (
     SessionMultiAgent,
 )
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
-from django_agent_sessions.models.querysets import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 
 from .row_pages import RowDict, each_message
 from .sources import Skipped

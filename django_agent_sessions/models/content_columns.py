@@ -64,6 +64,7 @@ class ContentColumns:
         session: The look-up of the session's primary key; None if rows belong to no session.
         stage: Rows of a higher stage are searched later.
         revision: Whether each write of content increases a column ``revision``.
+        copied_from: Columns into which the database copies the text of another one.
     """
 
     kind: str
@@ -72,6 +73,7 @@ class ContentColumns:
     session: str | None = "session"
     stage: int = 0
     revision: bool = False
+    copied_from: Mapping[str, str] = field(default_factory=dict)
 
     stored: tuple[str, ...] = field(init=False)
     """The columns that a redaction may change."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.expressions import Col
 
-from django_agent_sessions.content import exact_json
+from django_agent_sessions.content import codec, exact_json
 from django_agent_sessions.db.vendors import database_vendor
 from django_agent_sessions.values.ids import MAX_ID_LENGTH
 
@@ -57,11 +60,31 @@ class CorruptPayload:
         return f"<CorruptPayload of {len(self.text)} characters>"
 
 
+@dataclass(frozen=True, slots=True)
+class SealedText:
+    """A text that was sealed for its row and column, as it is stored."""
+
+    text: str
+
+
+class ContentColumn(Col):
+    """A content column, selected with its row's key if a codec needs it to open the text."""
+
+    target: ExactJSONField
+
+    def select_format(self, compiler: Any, sql: str, params: Any) -> Any:
+        if codec.is_plain():
+            return sql, params
+        key, _ = compiler.compile(Col(self.alias, self.target.model._meta.pk))
+        return with_row(compiler.connection, self.target, key, sql), params
+
+
 class ExactJSONField(_TextField):
     """JSON that is read exactly as it was written, with its key order, on every database.
 
     See ``content.exact_json`` for the supported values. An invalid text is read as
-    :class:`CorruptPayload`.
+    :class:`CorruptPayload`. With a codec, a value that is written by ``update()`` has to be sealed
+    first: see :func:`sealed_columns`.
     """
 
     if TYPE_CHECKING:
@@ -69,15 +92,65 @@ class ExactJSONField(_TextField):
         _pyi_private_set_type: Any
         _pyi_private_get_type: Any
 
+    @functools.cached_property
+    def is_content(self) -> bool:
+        """Whether the column contains words of a conversation, as its model declares."""
+        declared = getattr(self.model, "content_columns", None)
+        return declared is not None and self.name in declared.stored
+
+    @functools.cached_property
+    def codec_column(self) -> str:
+        """The name of the column for a codec."""
+        return f"{self.model._meta.db_table}.{self.column}"
+
+    @functools.cached_property
+    def opened_as(self) -> str:
+        """The names of the columns for which its texts may have been sealed."""
+        model: Any = self.model
+        source = model.content_columns.copied_from.get(self.name)
+        others = [model._meta.get_field(source).codec_column] if source else []
+        return codec.either(self.codec_column, *others)
+
+    def get_col(self, alias: str, output_field: Any = None) -> ContentColumn:
+        if alias == self.model._meta.db_table and output_field in (None, self):
+            return self.cached_col
+        return ContentColumn(alias, self, output_field)
+
+    @functools.cached_property
+    def cached_col(self) -> ContentColumn:
+        return ContentColumn(self.model._meta.db_table, self)
+
     def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
-        return None if value is None else decode_payload(value)
+        if value is None:
+            return None
+        return decode_payload(value) if codec.is_plain() else self._opened(value, expression)
+
+    def _opened(self, value: str, expression: Any) -> Any:
+        if isinstance(expression, Col) and not self.is_content:
+            return decode_payload(value)
+        try:
+            return decode_payload(codec.open_selected(value))
+        except ValueError:
+            return CorruptPayload(codec.stored_part(value))
+
+    def pre_save(self, model_instance: models.Model, add: bool) -> Any:
+        value = super().pre_save(model_instance, add)
+        return self.sealed(model_instance.pk, value)
+
+    def sealed(self, key: Any, value: Any) -> Any:
+        """Return the value to write to the column of a row: sealed, if there is a codec."""
+        if codec.is_plain() or not self.is_content or isinstance(value, SealedText):
+            return value
+        text = self._text(value)
+        return text if text is None else SealedText(codec.seal(key, self.codec_column, text))
 
     def get_prep_value(self, value: Any) -> str | None:
-        if value is None:
-            return None if self.null else "null"
-        if isinstance(value, CorruptPayload):
+        if isinstance(value, SealedText):
             return value.text
-        return exact_json.dumps(value)
+        is_open = not (isinstance(value, CorruptPayload) or (value is None and self.null))
+        if is_open and self.is_content and not codec.is_plain():
+            raise TypeError(f"{self} has to be sealed with the key of its row before it is written")
+        return self._text(value)
 
     def to_python(self, value: Any) -> Any:
         """Decode text from a fixture; other values stay unchanged."""
@@ -85,7 +158,47 @@ class ExactJSONField(_TextField):
 
     def value_to_string(self, obj: models.Model) -> str:
         """Return the stored text for serializers (``dumpdata``), to keep bytes and key order."""
-        return self.get_prep_value(self.value_from_object(obj)) or ""
+        return self._text(self.value_from_object(obj)) or ""
+
+    def _text(self, value: Any) -> str | None:
+        if value is None:
+            return None if self.null else "null"
+        return value.text if isinstance(value, CorruptPayload) else exact_json.dumps(value)
+
+
+def sealed_columns(
+    model: type[models.Model], key: Any, columns: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return values for ``update()`` of one row, with the content columns sealed for it."""
+    if codec.is_plain():
+        return columns
+    fields = {name: model._meta.get_field(name) for name in columns}
+    return {
+        name: field.sealed(key, columns[name])
+        if isinstance(field, ExactJSONField)
+        else columns[name]
+        for name, field in fields.items()
+    }
+
+
+def update_one(rows: models.QuerySet[Any], content: Mapping[str, Any], **columns: Any) -> int:
+    """Update the one row of a queryset, with its content columns sealed for it."""
+    if codec.is_plain():
+        return rows.update(**content, **columns)
+    key = rows.values_list("pk", flat=True).first()
+    if key is None:
+        return 0
+    return rows.filter(pk=key).update(**sealed_columns(rows.model, key, content), **columns)
+
+
+def with_row(connection: BaseDatabaseWrapper, field: ExactJSONField, key: str, text: str) -> str:
+    """Return the SQL of a column's text with its row's key, as a codec opens it."""
+    if codec.is_plain() or not field.is_content:
+        return text
+    between = f"'{codec.SEPARATOR}{field.opened_as}{codec.SEPARATOR}'"
+    if connection.vendor == "mysql":
+        return f"CONCAT({key}, {between}, {text})"
+    return f"CAST({key} AS text) || {between} || {text}"
 
 
 def decode_payload(text: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import BigIntegerField, F, Func, IntegerField, TextField, Value
 from django.db.models.lookups import Exact
 
-from django_agent_sessions.models.querysets import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 
 
 class OctetLength(Func):

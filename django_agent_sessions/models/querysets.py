@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+from collections.abc import Mapping
 from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 from uuid import UUID
@@ -12,12 +15,13 @@ from django.db.models import (
     DateTimeField,
     F,
     Func,
+    Min,
+    OuterRef,
     Q,
-    TextField,
+    Subquery,
     UUIDField,
     Value,
 )
-from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from django_agent_sessions.exceptions import AuditError, LegalHoldError
@@ -31,10 +35,9 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=models.Model)
 
-VISIBLE_TEXT = Coalesce("redact_message", "message", output_field=TextField())
-"""The visible content of a message as stored text, which is faster than the decoded field."""
-
 _LAST_CHARACTER = "\U0010ffff"
+_MAIN_BRANCH = 0
+_MAX_AGENTS = 100
 
 
 def is_valid_in_all_time_zones(moment: datetime) -> bool:
@@ -166,11 +169,20 @@ class RowQuerySet(models.QuerySet[M]):
                 raise LegalHoldError(
                     f"session {held[0].session_id!r} is under legal hold; release it first", held
                 )
+            first_deleted = self.first_positions()
             deleted = self.delete_locked()
             if deleted[0]:
                 changed = sessions._base_manager.using(self.db)
                 changed.filter(pk__in=[row.pk for row in locked]).update(change=F("change") + 1)
+                self.mark_moved(first_deleted)
             return deleted
+
+    def first_positions(self) -> dict[UUID, int]:
+        """Return the first of these positions on each agent's main branch; none if not messages."""
+        return {}
+
+    def mark_moved(self, after: Mapping[UUID, int]) -> None:
+        """Write that later messages of these agents follow others than before."""
 
     def delete_locked(self) -> tuple[int, dict[str, int]]:
         """Delete rows of sessions that the caller has locked and found without a legal hold."""
@@ -193,6 +205,26 @@ class MessageQuerySet(RowQuerySet["tables.SessionMessage"]):
             branch: Number of the branch; 0 is the main branch.
         """
         return self.filter(agent=agent, branch=branch).order_by("message_id")
+
+    def first_positions(self) -> dict[UUID, int]:
+        rows = self.model._base_manager.using(self.db).filter(branch=_MAIN_BRANCH).order_by()
+        deleted: Any = rows.filter(pk__in=self.order_by().values("pk")).values("agent")
+        return dict(deleted.annotate(first=Min("message_id")).values_list("agent", "first"))
+
+    def mark_moved(self, after: Mapping[UUID, int]) -> None:
+        """Write that the messages after these positions got them with their session's change.
+
+        A stream of events then removes the ones from the position on, and sends the others again.
+        """
+        rows = self.model._base_manager.using(self.db).filter(branch=_MAIN_BRANCH)
+        sessions: Any = self.model._meta.get_field("session").related_model
+        current = sessions._base_manager.filter(pk=OuterRef("session")).values("change")
+        places = list(after.items())
+        for start in range(0, len(places), _MAX_AGENTS):
+            batch = places[start : start + _MAX_AGENTS]
+            later = [Q(agent=agent, message_id__gt=position) for agent, position in batch]
+            moved = rows.filter(functools.reduce(operator.or_, later))
+            moved.update(change=Subquery(current))
 
 
 class AuditQuerySet(models.QuerySet["tables.AuditEvent"]):

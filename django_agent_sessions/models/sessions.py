@@ -257,7 +257,7 @@ class SessionMessage(SessionRelated):
     run_id = models.UUIDField(_("run"), null=True, editable=False)
     revision = models.PositiveIntegerField(_("revision"), default=0, editable=False)
     # The session's change number when the message got its position on the main branch or was
-    # replaced, and when it was redacted last.
+    # replaced, or one before it was deleted; and when it was redacted last.
     change = models.PositiveIntegerField(_("change"), default=0, editable=False)
     redaction_change = models.PositiveIntegerField(null=True, editable=False)
     message = ExactJSONField(_("message"))
@@ -286,6 +286,7 @@ class SessionMessage(SessionRelated):
         name="message_id",
         stage=1,
         revision=True,
+        copied_from={"message": "redact_message"},
     )
 
     class Meta:
@@ -305,6 +306,16 @@ class SessionMessage(SessionRelated):
 
     def __str__(self) -> str:
         return f"{self.role or _('message')} {self.message_id}"
+
+    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
+        """Delete the message, unless its session is under legal hold."""
+        using = kwargs.get("using") or self._state.db
+        with transaction.atomic(using):
+            deleted = super().delete(*args, **kwargs)
+            if self.branch == MAIN_BRANCH:
+                rows = SessionMessage.objects.using(using)
+                rows.mark_moved({self.agent_id: self.message_id})
+        return deleted
 
 
 class SessionMultiAgent(SessionRelated):

@@ -32,7 +32,7 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.fields import ExactJSONField
 from django_agent_sessions.models.functions import OctetLength, has_no_original
-from django_agent_sessions.models.querysets import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import VISIBLE_TEXT, visible_payload
 
 MESSAGES_PER_PAGE = 50
 """Default number of messages of a page."""
@@ -153,11 +153,6 @@ class MessageQuery:
         if self.agent is not None:
             return rows.filter(agent=self.agent, branch=self.branch)
         return rows.filter(branch=MAIN_BRANCH) if self.main else rows
-
-
-def visible_payload() -> Coalesce:
-    """Return the expression of the visible payload: the redacted version if there is one."""
-    return Coalesce("redact_message", "message", output_field=ExactJSONField())
 
 
 def page_around(

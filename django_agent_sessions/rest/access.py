@@ -7,15 +7,16 @@ from functools import cached_property
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.db.models import Func, QuerySet, Value
+from django.db.models import QuerySet
 from django.http import Http404
 from rest_framework.exceptions import ValidationError
 
 from django_agent_sessions import audit
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.models.access import owned_by_viewer, owns, reach_of
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
-from django_agent_sessions.models.permissions import SessionPermission, has_permissions
+from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.models.querysets import SessionQuerySet
 
 SCOPE = "scope"
@@ -31,9 +32,9 @@ SCOPE_OWN = "own"
 class SessionAccess:
     """What a view knows about the user of its request; mixed into every view of the API.
 
-    A session of another user is reached with ``?scope=all`` only, and only by users who have the
-    permissions ``view_session`` and ``read_transcript``; what they read is recorded. Every other
-    request is a 404, whether the session exists or not.
+    A session of another user is reached with ``?scope=all`` only, and only if the access rule
+    permits ``view_session`` and ``read_transcript``; what is read is recorded. Every other request
+    is a 404, whether the session exists or not.
     """
 
     owner_may: ClassVar[Collection[SessionPermission]] = frozenset(
@@ -62,29 +63,32 @@ class SessionAccess:
         return bridge.database()
 
     @property
-    def reaches_everybody(self) -> bool:
-        """Whether the request asks for all users' sessions; raises ``Http404`` if it may not.
-
-        A stream asks again and again, because permissions may be taken away.
-        """
+    def asks_for_everybody(self) -> bool:
+        """Whether the request asks for other users' sessions; raises for a wrong ``scope``."""
         scope = self.request.query_params.get(SCOPE, SCOPE_OWN)
         if scope not in (SCOPE_OWN, SCOPE_ALL):
             raise ValidationError({SCOPE: [f"Must be {SCOPE_OWN} or {SCOPE_ALL}."]})
-        # Both permissions, as in the admin: VIEW lists sessions, READ reads their messages.
-        if scope == SCOPE_ALL and not has_permissions(
-            self.request.user, SessionPermission.VIEW, SessionPermission.READ
-        ):
-            raise Http404
         return bool(scope == SCOPE_ALL)
 
     def accessible_sessions(self) -> SessionQuerySet:
-        sessions = Session.objects.using(self.using)
-        return self._in_namespace(sessions) if self.reaches_everybody else self.own_sessions()
+        """Return the sessions that the request reaches, without those that are being deleted.
+
+        Raises ``Http404`` if the request asks for other users' sessions and may not. A stream calls
+        it again and again, because permissions may be taken away.
+        """
+        if not self.asks_for_everybody:
+            return self.own_sessions()
+        # Both permissions, as in the admin: VIEW lists sessions, READ reads their messages.
+        reach = reach_of(self.request.user, SessionPermission.VIEW, SessionPermission.READ)
+        if not reach:
+            raise Http404
+        sessions = reach.filter(Session.objects.using(self.using))
+        return self._in_namespace(sessions.exclude(namespace=TOMBSTONE_NAMESPACE))
 
     def own_sessions(self) -> SessionQuerySet:
         """Return the user's own sessions, whatever ``scope`` the request has."""
         sessions = Session.objects.using(self.using)
-        return self._in_namespace(sessions.owned_by(_hide_from_planner(self.request.user.pk)))
+        return self._in_namespace(sessions.filter(owned_by_viewer(self.request.user)))
 
     def session(self, key: Any, *needed: SessionPermission) -> Session:
         """Return a session without its metadata; raise ``Http404`` if it is out of reach."""
@@ -102,11 +106,7 @@ class SessionAccess:
         self, sessions: SessionQuerySet, needed: Sequence[SessionPermission]
     ) -> Session:
         row = sessions.defer("metadata", "origin").first()
-        if (
-            row is None
-            or row.namespace == TOMBSTONE_NAMESPACE
-            or not self.has_permissions(row, *needed)
-        ):
+        if row is None or not self.has_permissions(row, *needed):
             raise Http404
         return row
 
@@ -114,16 +114,11 @@ class SessionAccess:
         """Return whether the user has all of these permissions in a session that is reached."""
         if self.owns(session):
             needed = tuple(permission for permission in needed if permission not in self.owner_may)
-        return not needed or has_permissions(self.request.user, *needed)
+        return reach_of(self.request.user, *needed).includes(session)
 
     def owns(self, session: Session) -> bool:
         """Return whether the user owns the session; reads by the owner are not recorded."""
-        owner, user = session.owner_id, self.request.user.pk
-        if owner is None or user is None:
-            return False
-        # A user that a token describes has no row, and its key may be text.
-        column: Any = Session._meta.get_field("owner")
-        return bool(owner == column.target_field.to_python(user))
+        return owns(self.request.user, session)
 
     def _in_namespace(self, sessions: SessionQuerySet) -> SessionQuerySet:
         return sessions if self.namespace is None else sessions.filter(namespace=self.namespace)
@@ -157,15 +152,3 @@ class SessionAccess:
             details={"via": "api", **details},
             using=self.using,
         )
-
-
-def _hide_from_planner(key: Any) -> Any:
-    """Wrap a user's key in a subquery, so that PostgreSQL does not plan with its statistics.
-
-    For a user with many sessions it would expect to find enough of them among the most recent
-    sessions of all users, and scan all of those if it does not.
-    """
-    if key is None:
-        return None
-    column: Any = Session._meta.get_field("owner")
-    return Func(Value(key, output_field=column.target_field), template="(SELECT %(expressions)s)")

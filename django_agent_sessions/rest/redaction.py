@@ -27,7 +27,8 @@ from django_agent_sessions.governance.redaction import (
     redact,
 )
 from django_agent_sessions.models import Session
-from django_agent_sessions.models.permissions import SessionPermission, has_permissions
+from django_agent_sessions.models.access import reach_of
+from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.rest.serializers.fields import (
     DisplayableField,
     PathKeyField,
@@ -50,7 +51,8 @@ def redaction_response(
     serializer: RedactionRequest = request_class(data=view.request.data)
     serializer.is_valid(raise_exception=True)
     data = serializer.validated_data
-    if data["pattern"] and not has_permissions(view.request.user, SessionPermission.REDACT):
+    redactable = reach_of(view.request.user, SessionPermission.REDACT)
+    if data["pattern"] and not redactable.includes(session):
         # A malicious pattern can run for hours.
         detail = "Patterns require the permission to redact. Send the text itself."
         raise ValidationError({"pattern": [detail]})

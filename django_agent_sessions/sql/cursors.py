@@ -10,6 +10,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
 from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.models.stored_text import first_text
 
 _CACHE_SIZE = 500
 """Maximum number of cached statements; those of batches differ by the number of rows."""
@@ -27,6 +28,13 @@ def quote_names(connection: BaseDatabaseWrapper, sql: str) -> str:
     quote = connection.ops.quote_name
     columns = {name: quote(name) for name in map(column_name, _messages.concrete_fields)}
     return sql.format(messages=quote(_messages.db_table), **columns)
+
+
+def visible_text(connection: BaseDatabaseWrapper) -> str:
+    """Return the SQL of a message's visible text, for :func:`quote_names`."""
+    columns = {"redact_message": "{redact_message}", "message": "{message}"}
+    get: Any = _messages.get_field
+    return first_text(connection, "{id}", {get(name): sql for name, sql in columns.items()})
 
 
 def caching_cursor(connection: BaseDatabaseWrapper) -> CursorWrapper:

@@ -14,7 +14,9 @@ from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import Col
 
+from django_agent_sessions.content import codec
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
+from django_agent_sessions.models.fields import ExactJSONField, with_row
 from django_agent_sessions.sql import prepared_statements
 from django_agent_sessions.values.ids import SessionKey
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY
@@ -150,7 +152,7 @@ def _converters(connection: BaseDatabaseWrapper, column: Col) -> list[Callable[.
 
 
 _statements: dict[
-    tuple[str, tuple[type[models.Model], ...], tuple[tuple[str, bool], ...]], str
+    tuple[str, tuple[type[models.Model], ...], tuple[tuple[str, bool], ...], bool], str
 ] = {}
 
 
@@ -161,12 +163,17 @@ def _select(
 ) -> str:
     """Return the SQL; each field equals a parameter, or is NULL if its flag is True."""
     names = tuple((field.name, null) for field, null in conditions)
-    variant = (connection.vendor, tables, names)
+    variant = (connection.vendor, tables, names, codec.is_plain())
     if variant not in _statements:
         quote = connection.ops.quote_name
 
         def column(field: _Field) -> str:
             return f"{quote(field.model._meta.db_table)}.{quote(str(field.column))}"
+
+        def selected(field: _Field) -> str:
+            if not isinstance(field, ExactJSONField):
+                return column(field)
+            return with_row(connection, field, column(field.model._meta.pk), column(field))
 
         fields = [field for table in tables for field in table._meta.concrete_fields]
         comparisons = [
@@ -177,7 +184,7 @@ def _select(
             join = f"{column(_AGENT_OF)} = {column(_KEY)} AND {comparisons.pop(0)}"
             source += f" LEFT OUTER JOIN {quote(tables[1]._meta.db_table)} ON {join}"
         _statements[variant] = (
-            f"SELECT {', '.join(map(column, fields))} FROM {source} "
+            f"SELECT {', '.join(map(selected, fields))} FROM {source} "
             f"WHERE {' AND '.join(comparisons)}"
         )
     return _statements[variant]

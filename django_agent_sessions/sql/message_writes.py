@@ -18,6 +18,7 @@ from django.db.models.expressions import RawSQL
 
 from django_agent_sessions.db.vendors import database_vendor
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.models.stored_text import opened_text
 from django_agent_sessions.sql import cursors, prepared_statements
 from django_agent_sessions.values.records import Usage
 
@@ -162,7 +163,7 @@ def pop(using: str, agent: UUID, *, branch: int = 0) -> tuple[UUID, int, str, bo
     if values is None:
         return None
     key, position, text, redacted = values
-    return _messages.pk.to_python(key), position, text, bool(redacted)
+    return _messages.pk.to_python(key), position, opened_text(text), bool(redacted)
 
 
 _SHARED = {
@@ -328,7 +329,7 @@ def _element(text: str) -> str:
 
 def _pop_sql(connection: BaseDatabaseWrapper) -> str:
     where = "{agent_id} = %s AND {branch} = %s"
-    text = "COALESCE({redact_message}, {message})"
+    text = cursors.visible_text(connection)
     columns = f"{{id}}, {{message_id}}, {text}, {{redact_message}} IS NOT NULL"
     if database_vendor(connection) == "mariadb":
         # MariaDB cannot select from the table that it deletes from.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from django_agent_sessions.content import dialects
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, Snapshot
+from django_agent_sessions.models.fields import sealed_columns, update_one
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, AgentState, SnapshotRecord
 
@@ -135,22 +136,28 @@ def settle_agent(
             snapshot.messages,
             snapshot.document,
         )
+    columns = {
+        "state": state.state,
+        "conversation_manager_state": state.conversation_manager_state,
+        "internal_state": _with_names(state.internal_state, row, became_main),
+        "window": references_to_window(messages, length),
+    }
     SessionAgent.objects.using(using).filter(pk=agent.id).update(
-        state=state.state,
-        conversation_manager_state=state.conversation_manager_state,
-        internal_state=_with_names(state.internal_state, row, became_main),
-        window=references_to_window(messages, length),
-        updated_at=now,
+        **sealed_columns(SessionAgent, agent.id, columns), updated_at=now
     )
-    latest.update(
+    update_snapshot(
+        latest,
+        {"messages": messages, "document": document},
         branch=MAIN_BRANCH,
-        messages=messages,
         length=length,
         tail=key_at(using, agent.on_branch(MAIN_BRANCH), length - 1),
-        document=document,
-        revision=F("revision") + 1,
         updated_at=now,
     )
+
+
+def update_snapshot(rows: QuerySet[Snapshot], content: Mapping[str, Any], **columns: Any) -> int:
+    """Write the content of a snapshot, if there is one, and increase its revision."""
+    return update_one(rows, content, **columns, revision=F("revision") + 1)
 
 
 def with_agent_lock(using: str, agent: AgentRecord, work: Callable[[Session], R], what: str) -> R:

@@ -18,7 +18,7 @@ from django_agent_sessions.exceptions import (
     StaleSessionError,
 )
 from django_agent_sessions.models import SessionAgent
-from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.models.fields import CorruptPayload, sealed_columns
 from django_agent_sessions.sql import lookup, message_writes
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import AgentRecord, AgentState, SessionRecord
@@ -174,13 +174,8 @@ class Agents(StorePart):
                 rows = rows.filter(
                     session__in=message_writes.at_epoch(self.using, agent.session, epoch)
                 )
-            return rows.update(
-                state=data.state,
-                conversation_manager_state=data.conversation_manager_state,
-                internal_state=data.internal_state,
-                window=data.window,
-                updated_at=timezone.now(),
-            )
+            columns = sealed_columns(SessionAgent, agent.id, _state_columns(data))
+            return rows.update(**columns, updated_at=timezone.now())
 
         if not write(self.using, update, what=what):
             if epoch is not None and agent_rows(self.using).filter(pk=agent.id).exists():
@@ -203,6 +198,15 @@ def _clean_state(data: AgentState) -> AgentState:
         conversation_manager_state=mask_on_write(data.conversation_manager_state),
         internal_state=mask_on_write(data.internal_state),
     )
+
+
+def _state_columns(data: AgentState) -> dict[str, Any]:
+    return {
+        "state": data.state,
+        "conversation_manager_state": data.conversation_manager_state,
+        "internal_state": data.internal_state,
+        "window": data.window,
+    }
 
 
 def _check_size(using: str, data: AgentState) -> None:
@@ -264,10 +268,7 @@ def _insert_agent(
         session_id=session.id,
         agent_id=validate_id(agent_id, "agent_id"),
         dialect=dialect,
-        state=data.state,
-        conversation_manager_state=data.conversation_manager_state,
-        internal_state=data.internal_state,
-        window=data.window,
+        **_state_columns(data),
         created_at=now,
         updated_at=updated_at or now,
     )

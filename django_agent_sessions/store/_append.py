@@ -26,7 +26,7 @@ from django_agent_sessions.values.records import Append, MessageRecord, Written
 from django_agent_sessions.values.run_context import current_run
 
 from ._base import tracked_atomic, write
-from ._message_updates import replacing_columns, update_row
+from ._message_updates import update_row
 from ._queries import lock_session_row, next_position, positions_of
 from ._rows import MessageRow, database_values, message_rows, split_into_statements, total_usage
 from ._statement_sizes import check_statement_size
@@ -92,6 +92,7 @@ class _AppendWrite:
         run_id = current_run().run_id if append.run_id is None else append.run_id
         self.rows = message_rows(self.agent.dialect, append.messages, run_id)
         self.positions = self._rewrite() if append.again else {}
+        self.expected = self._expected()
         self.new = [row for row in self.rows if row.id not in self.positions]
         self.parts = split_into_statements(self.new) if self.new else []
         for part in self.parts:
@@ -143,7 +144,7 @@ class _AppendWrite:
             self._lock_before()
         counting, one_statement = self.counting, self.is_one_statement
         self.first = position = self._insert(
-            self.parts[0], self.append.expected, counting if one_statement else None
+            self.parts[0], self.expected, counting if one_statement else None
         )
         for previous, part in itertools.pairwise(self.parts):
             position += len(previous)
@@ -205,6 +206,13 @@ class _AppendWrite:
         if connections[self.using].vendor == "mysql":
             lock_session_row(self.using, self.agent.session)
 
+    def _expected(self) -> int | None:
+        """Return the expected position after what an earlier attempt wrote there."""
+        if (expected := self.append.expected) is None:
+            return None
+        upto = expected + len(self.positions)
+        return upto if sorted(self.positions.values()) == [*range(expected, upto)] else expected
+
     def _rewrite(self) -> dict[UUID, int]:
         """Update the rows that an earlier attempt wrote, and return their positions."""
         positions = positions_of(self.using, [row.id for row in self.rows], agent=self.agent)
@@ -217,12 +225,11 @@ class _AppendWrite:
         rows = SessionMessage.objects.using(self.using).filter(
             agent=self.agent.id, pk=row.id, redacted_at__isnull=True
         )
-        columns = replacing_columns(row)
         uploads = Uploads(self.using, self.agent.session, [row])
 
         def update(unsure: bool) -> int:
             with uploads.attempt():
-                return update_row(self.using, self.agent, rows, columns, uploads)
+                return update_row(self.using, self.agent, rows, row, uploads)
 
         write(self.using, update, what=self.what)
 
@@ -236,7 +243,7 @@ class _AppendWrite:
             raise StaleSessionError(
                 f"{self.what}: content was redacted; reload the session and retry"
             )
-        expected = self.append.expected
+        expected = self.expected
         if expected is not None and next_position(self.using, self.agent) != expected:
             raise SessionConflictError(
                 f"{self.what}: another writer appended since position {expected} was read"

@@ -27,6 +27,7 @@ from django_agent_sessions.models import (
     SessionMessage,
     TurnUsage,
 )
+from django_agent_sessions.models.fields import update_one
 from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.values.records import (
     AgentRecord,
@@ -258,9 +259,8 @@ def _reserve_names(
     kind = "cleared" if cleared else "deleted"
     reserved[kind] = list(dict.fromkeys([*reserved[kind], *names]))
     if names and isinstance(state, dict):
-        agent_rows(using).filter(pk=agent.id).update(
-            internal_state={**state, BRANCH_NAMES: reserved}
-        )
+        new = {"internal_state": {**state, BRANCH_NAMES: reserved}}
+        update_one(agent_rows(using).filter(pk=agent.id), new)
 
 
 def _state(using: str, agent: AgentRecord) -> Any:

@@ -6,7 +6,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
-from django_agent_sessions.models import MAIN_BRANCH, Branch, Session, SessionMessage, TurnUsage
+from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionMessage, TurnUsage
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import AgentRecord, BranchRecord, Usage
 
@@ -51,6 +51,7 @@ def move_to_branch(
     turns = TurnUsage.objects.using(using).filter(agent=agent.id, branch=MAIN_BRANCH)
     turns.filter(turn__gt=remaining.filter(role="user").count()).update(branch=number)
     conversation(using, agent).filter(message_id__gt=to).order_by().update(branch=number)
+    # Only the earlier messages are left on the main branch now.
     copied = copy_messages(using, conversation(using, agent), agent.on_branch(number))
     snapshots = snapshot_rows(using, agent).filter(branch=MAIN_BRANCH, length__gt=to + 1)
     # The latest snapshot stays with the conversation that the agent continues.
@@ -80,15 +81,21 @@ def copy_branch(
     return branch_record(agent, number, row, copied)
 
 
-def swap_with_main(using: str, agent: AgentRecord, number: int, row: Branch | None) -> BranchRecord:
-    """Swap the main branch with another; the former main branch gets a new number."""
+def swap_with_main(
+    using: str, agent: AgentRecord, number: int, row: Branch | None, *, change: int
+) -> BranchRecord:
+    """Swap the main branch with another; the former main branch gets a new number.
+
+    ``change`` is the change number with which the messages of the new main branch got their
+    positions, from the session's locked row.
+    """
     main = agent.on_branch(MAIN_BRANCH)
     start = common_prefix_length(using, agent, MAIN_BRANCH, number)
     length = conversation_length(using, main)
     free = free_number(using, agent)
     _move_branch(using, agent, MAIN_BRANCH, free)
     _move_branch(using, agent, number, MAIN_BRANCH)
-    _mark_as_new(using, agent)
+    conversation(using, main).order_by().update(change=change)
     former_main = Branch(session_id=agent.session, agent_id=agent.id) if row is None else row
     # A new name, because it now holds other messages than the branch that had the old name.
     former_main.number, former_main.name = free, f"branch-{free}"
@@ -103,13 +110,6 @@ def swap_with_main(using: str, agent: AgentRecord, number: int, row: Branch | No
     others.filter(parent=MAIN_BRANCH).update(parent=free)
     others.filter(parent=number).update(parent=MAIN_BRANCH)
     return branch_record(agent, free, former_main, length)
-
-
-def _mark_as_new(using: str, agent: AgentRecord) -> None:
-    """Write that the messages of the main branch got their positions with this change."""
-    session = Session.objects.using(using).filter(pk=agent.session)
-    change = session.values_list("change", flat=True).get() + 1
-    conversation(using, agent.on_branch(MAIN_BRANCH)).order_by().update(change=change)
 
 
 def _move_branch(using: str, agent: AgentRecord, number: int, to: int) -> None:

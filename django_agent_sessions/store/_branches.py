@@ -208,7 +208,7 @@ class Branches(StorePart):
                 raise SessionNotFoundError(f"{what}: it is already the main branch")
             insert_snapshot(self.using, agent)
             name = None if row is None else row.name
-            branch = swap_with_main(self.using, agent, number, row)
+            branch = swap_with_main(self.using, agent, number, row, change=session.change + 1)
             settle_agent(
                 self.using, agent, conversation_length(self.using, agent), became_main=name
             )

@@ -19,15 +19,14 @@ from django_agent_sessions.models.content_columns import (
 )
 from django_agent_sessions.models.fields import CorruptPayload
 
+from ._object_bytes import read_bytes
+
 _BATCH: dict[type[Model], int] = {SessionMessage: 200, Snapshot: 50}
 _DEFAULT_BATCH = 100
 
 _FEW_ROWS = 50
 _VERSIONS_PER_STATEMENT = 500
 _SHORT_TEXT = 100_000
-
-PART_SIZE = 1024 * 1024
-"""Maximum bytes of one row of an object, which every database accepts in a statement."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,9 +131,8 @@ def _batches(
 
 def _copy(using: str, row: Model, columns: ContentColumns) -> Copy:
     if isinstance(row, StoredObject):
-        parts = StoredPart.objects.using(using).filter(stored=row).order_by("number")
-        data = b"".join(bytes(part) for part in parts.values_list("data", flat=True))
-        return Copy(row, columns, {"data": data})
+        data = read_bytes(StoredPart.objects.using(using).filter(stored=row))
+        return Copy(row, columns, {"data": data or b""})
     return Copy(row, columns, {name: getattr(row, name) for name in columns.stored})
 
 

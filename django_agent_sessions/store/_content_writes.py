@@ -21,12 +21,13 @@ from django_agent_sessions.models import (
     SessionRelated,
     Snapshot,
     StoredObject,
-    StoredPart,
 )
+from django_agent_sessions.models.fields import sealed_columns
 from django_agent_sessions.sql.message_writes import RedactedRow, redact_rows
 
-from ._content_rows import PART_SIZE, Copy
-from ._rows import MessageRow
+from ._content_rows import Copy
+from ._object_bytes import write_bytes
+from ._rows import MessageRow, sealed_payload
 from ._statement_sizes import check_statement_size, check_values_size
 
 
@@ -41,7 +42,7 @@ def replace(using: str, copy: Copy, new: Mapping[str, Any], *, change: int) -> N
         _replace_bytes(using, copy.row, new["data"])
         return
     check_values_size(using, *new.values())
-    columns = dict(new)
+    columns = dict(sealed_columns(type(copy.row), copy.key, new))
     if isinstance(copy.row, Session | SessionRelated):
         columns["updated_at"] = timezone.now()
     if isinstance(copy.row, Session):
@@ -70,7 +71,8 @@ def replace_messages(
     for key, revision, row in messages:
         check_statement_size(using, row.texts * 2)
         neutral = row.neutral_columns()
-        rows.append(RedactedRow(key, revision, row.texts[0], neutral, row.created_at))
+        payload = sealed_payload(key, row.texts[0], redacted=True)
+        rows.append(RedactedRow(key, revision, payload, neutral, row.created_at))
     if redact_rows(using, rows, event.pk, change=change, keep=keep) != len(rows):
         raise RetryError
 
@@ -91,7 +93,8 @@ def discard_originals(
 def replace_references(using: str, snapshot: UUID, messages: list[Any], length: int) -> None:
     """Write the references of a snapshot to messages, after these got other positions."""
     rows = Snapshot.objects.using(using).filter(pk=snapshot)
-    rows.update(messages=messages, length=length, revision=F("revision") + 1)
+    columns = sealed_columns(Snapshot, snapshot, {"messages": messages})
+    rows.update(**columns, length=length, revision=F("revision") + 1)
 
 
 def replace_derived(using: str, message: UUID, columns: Mapping[str, Any]) -> None:
@@ -126,7 +129,4 @@ def _replace_bytes(using: str, row: StoredObject, data: bytes) -> None:
     columns = {"size": len(data), "revision": F("revision") + 1, "updated_at": timezone.now()}
     if not objects.update(**columns):
         raise RetryError
-    StoredPart.objects.using(using).filter(stored=row.pk).delete()
-    for number, first in enumerate(range(0, max(len(data), 1), PART_SIZE)):
-        part = data[first : first + PART_SIZE]
-        StoredPart(stored_id=row.pk, number=number, data=part).save(using=using, force_insert=True)
+    write_bytes(using, row.pk, data)

@@ -34,7 +34,7 @@ from ._branch_steps import insert_branch
 from ._mask_on_write import mask_on_write
 from ._message_copies import common_prefix_length
 from ._queries import branch_rows, session_rows
-from ._rows import MessageRow, database_values
+from ._rows import MessageRow, database_values, sealed_payload
 from ._statement_sizes import check_statement_size
 from ._store import StoreOperations
 from ._turns import import_costs
@@ -109,10 +109,11 @@ class ImportedRow:
     def values(self, using: str, agent: AgentRecord) -> list[Any]:
         """Return the database values, in the order of :data:`statements.PLACED_FIELDS`."""
         message, connection = self.message, connections[using]
+        same = self._has_original and self._original is self.row
         columns = dict(zip(_ROW_NAMES, *database_values([self.row], using), strict=True))
         columns |= {
             "id": _key.get_db_prep_save(self.id, connection),
-            "message": self._original.texts[0],
+            "message": sealed_payload(self.id, self._original.texts[0], redacted=same),
             "session": _key.get_db_prep_save(agent.session, connection),
             "agent": _key.get_db_prep_save(agent.id, connection),
             "branch": message.branch,
@@ -121,7 +122,9 @@ class ImportedRow:
             "revision": message.revision,
             "change": 0,
             "redaction_change": None,
-            "redact_message": self.row.texts[0] if self._has_original else None,
+            "redact_message": sealed_payload(self.id, self.row.texts[0], redacted=True)
+            if self._has_original
+            else None,
             "redacted_at": message.redacted_at
             and _redacted_at.get_db_prep_save(message.redacted_at, connection),
             "redaction": message.redaction and _key.get_db_prep_save(message.redaction, connection),

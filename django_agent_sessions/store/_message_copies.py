@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connections
-from django.db.models import ExpressionWrapper, F, TextField
 from django.db.models.functions import Coalesce
 
 from django_agent_sessions import blobs
@@ -19,10 +18,13 @@ from django_agent_sessions.db.db_errors import RetryError
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
-from django_agent_sessions.models.querysets import VISIBLE_TEXT, MessageQuerySet
+from django_agent_sessions.models.querysets import MessageQuerySet
+from django_agent_sessions.models.stored_text import VISIBLE_TEXT, StoredText
 from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import id_for_time
 from django_agent_sessions.values.records import AgentRecord
+
+from ._rows import sealed_payload
 
 _PART = message_writes.MAX_ROWS
 _PART_SIZE = 2 * 1024 * 1024
@@ -31,7 +33,7 @@ _NAMES = [field.attname for field in message_writes.ALL_FIELDS]
 # As text: the stored payload is copied exactly, and today's limits do not apply to it.
 _TEXTS = {
     "visible_text": VISIBLE_TEXT,
-    "redacted_text": ExpressionWrapper(F("redact_message"), output_field=TextField()),
+    "redacted_text": StoredText("redact_message"),
 }
 _COLUMNS = [name for name in _NAMES if name not in ("message", "redact_message")]
 
@@ -84,15 +86,18 @@ def _parts(messages: MessageQuerySet) -> Iterator[list[dict[str, Any]]]:
 
 
 def _row(source: Mapping[str, Any], target: AgentRecord) -> dict[str, Any]:
+    key = id_for_time(source["created_at"], source["message_id"])
+    is_redacted = source["redacted_text"] is not None
+    text = sealed_payload(key, source["visible_text"], redacted=is_redacted)
     return {
         **source,
-        "id": id_for_time(source["created_at"], source["message_id"]),
+        "id": key,
         "session_id": target.session,
         "agent_id": target.id,
         "branch": target.branch,
         "source": source["source"] or source["id"],
-        "message": source["visible_text"],
-        "redact_message": source["visible_text"] if source["redacted_text"] is not None else None,
+        "message": text,
+        "redact_message": text if is_redacted else None,
         "revision": 0,
         "change": 0,
         "redaction_change": None,

@@ -12,7 +12,7 @@ from django.db.models import Q
 from django_agent_sessions.blobs import restore_binaries
 from django_agent_sessions.content import exact_json
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
-from django_agent_sessions.models.querysets import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 from django_agent_sessions.sql import message_reads
 from django_agent_sessions.values.records import (
     AgentRecord,

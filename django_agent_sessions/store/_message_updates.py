@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
 
 from django_agent_sessions.blobs import Uploads, is_enabled, update_references
+from django_agent_sessions.content import codec
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.models.fields import ExactJSONField
 from django_agent_sessions.values.records import AgentRecord
 
 from ._base import tracked_atomic
@@ -21,9 +21,10 @@ _UNDER_HOLD = Exists(Session.objects.filter(pk=OuterRef("session"), legal_hold=T
 _SESSION_CHANGE = Subquery(Session.objects.filter(pk=OuterRef("session")).values("change"))
 
 
-def replacing_columns(row: MessageRow) -> dict[str, Any]:
+def _replacing_columns(row: MessageRow, key: UUID | None) -> dict[str, Any]:
     """Return the updated columns of a replaced message."""
-    new = Value(row.stored, output_field=ExactJSONField())
+    field: Any = SessionMessage._meta.get_field("redact_message")
+    new = Value(field.sealed(key, row.stored), output_field=field)
     return {
         # Under legal hold the original stays.
         "message": Case(When(_UNDER_HOLD, then=F("message")), default=new),
@@ -37,21 +38,31 @@ def replacing_columns(row: MessageRow) -> dict[str, Any]:
     }
 
 
+def _replace(rows: QuerySet[SessionMessage], row: MessageRow) -> int:
+    key = None
+    if not codec.is_plain():
+        key = rows.values_list("pk", flat=True).first()
+        if key is None:
+            return 0
+        rows = rows.filter(pk=key)
+    return rows.update(**_replacing_columns(row, key))
+
+
 def update_row(
     using: str,
     agent: AgentRecord,
     rows: QuerySet[SessionMessage],
-    columns: Mapping[str, Any],
+    row: MessageRow,
     uploads: Uploads,
 ) -> int:
-    """Update one message and the binaries that it references."""
+    """Replace one message and the binaries that it references."""
     if not uploads and not is_enabled():
-        return rows.update(**columns)
+        return _replace(rows, row)
     with tracked_atomic(using):
         lock_session_row(using, agent.session)
         uploads.store()
         key = rows.values_list("pk", flat=True).first()
-        updated = rows.update(**columns)
+        updated = _replace(rows, row)
         if key is not None and updated:
             update_references(using, agent.session, [key])
         else:

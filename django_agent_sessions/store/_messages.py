@@ -24,7 +24,7 @@ from ._message_reading import (
     read_records,
     read_to_restore,
 )
-from ._message_updates import replacing_columns, update_row
+from ._message_updates import update_row
 from ._queries import conversation, lock_session_row, next_position, positions_of
 from ._redaction import redact_at
 from ._rows import MessageRow
@@ -199,7 +199,6 @@ class Messages(StorePart):
             BlobError: A large binary could not be stored; nothing was written.
         """
         row = MessageRow(agent.dialect, message)
-        columns = replacing_columns(row)
         check_statement_size(self.using, row.texts)
         what = f"updating message {message_id} of agent {agent.agent_id!r}"
 
@@ -223,7 +222,7 @@ class Messages(StorePart):
                     rows = rows.filter(pk=key)
                 if epoch is None:
                     rows = rows.filter(redacted_at__isnull=True)
-                return update_row(self.using, agent, rows, columns, uploads)
+                return update_row(self.using, agent, rows, row, uploads)
 
         if not write(self.using, update, what=what):
             if (

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from django_agent_sessions.exceptions import SessionConflictError, StaleSessionError
 from django_agent_sessions.models import SessionMultiAgent
-from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.models.fields import CorruptPayload, update_one
 from django_agent_sessions.sql import lookup, message_writes
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import MultiAgentRecord, SessionRecord
@@ -148,7 +148,7 @@ class MultiAgents(StorePart):
 
         def update(unsure: bool) -> int:
             lock_session_row(self.using, session.id)
-            return rows_at_epoch.update(state=state, updated_at=timezone.now())
+            return update_one(rows_at_epoch, {"state": state}, updated_at=timezone.now())
 
         updated = bool(write(self.using, update, what=what))
         if not updated and epoch is not None and rows.exists():

@@ -26,7 +26,7 @@ from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import SessionRecord
 
 from ._base import retry_reads, tracked_atomic, write
-from ._content_rows import PART_SIZE
+from ._object_bytes import read_bytes, write_bytes
 from ._queries import lock_session_row
 from ._store import StoreOperations
 
@@ -74,12 +74,7 @@ class ObjectStore(StoreOperations):
                     if session is not None and self.read_object(key, session=session) != data:
                         self._refuse_if_held(session.id)
                     rows.update(size=len(data), revision=F("revision") + 1, updated_at=now)
-                    self._parts().filter(stored=stored).delete()
-                for number, first in enumerate(range(0, max(len(data), 1), PART_SIZE)):
-                    part = data[first : first + PART_SIZE]
-                    StoredPart(stored_id=stored, number=number, data=part).save(
-                        using=self.using, force_insert=True
-                    )
+                write_bytes(self.using, stored, data)
 
         write(self.using, put, what="writing a stored object")
 
@@ -87,9 +82,7 @@ class ObjectStore(StoreOperations):
     def read_object(self, key: str, *, session: SessionRecord | None = None) -> bytes | None:
         """Read an object; None if it does not exist."""
         owner = self._context.reach.owner_id if session is None else session.owner_id
-        parts = self._parts().filter(stored__digest=self._digest(key, owner)).order_by("number")
-        data = [bytes(part) for part in parts.values_list("data", flat=True)]
-        return b"".join(data) if data else None
+        return read_bytes(self._parts().filter(stored__digest=self._digest(key, owner)))
 
     def delete_object(self, key: str, *, session: SessionRecord | None = None) -> bool:
         """Delete an object; return whether it existed."""

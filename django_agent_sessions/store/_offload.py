@@ -16,7 +16,7 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.db.db_errors import RetryError
 from django_agent_sessions.exceptions import AgentSessionsError, BlobError, ConfigurationError
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.models.fields import CorruptPayload, sealed_columns
 
 from ._base import tracked_atomic, write
 from .locking import lock_session
@@ -126,7 +126,7 @@ def _move(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef]:
             lock_session(using, row.session_id)
             uploads.store()
             unchanged = rows.filter(revision=row.revision, redacted_at=row.redacted_at)
-            if not unchanged.update(**lighter.columns):
+            if not unchanged.update(**sealed_columns(SessionMessage, key, lighter.columns)):
                 raise RetryError
             update_references(using, row.session_id, [key])
     except RetryError:

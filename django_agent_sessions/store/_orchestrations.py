@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F
 from django.utils import timezone
 
 from django_agent_sessions.models import Session, SessionMultiAgent, Snapshot
+from django_agent_sessions.models.fields import sealed_columns
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import Usage
 
-from ._agent_states import LATEST_SNAPSHOT_ID
+from ._agent_states import LATEST_SNAPSHOT_ID, update_snapshot
 from ._base import retry_reads
 from ._counters import touch
 from ._mask_on_write import mask_on_write
@@ -64,15 +64,17 @@ class OrchestratorSnapshotStore(SnapshotFinder):
                     multi_agent=key, snapshot_id=LATEST_SNAPSHOT_ID
                 )
             else:
-                agents.update(state=state, updated_at=now)
-            columns = {"document": document, "messages": [], "updated_at": now}
-            if not rows.update(revision=F("revision") + 1, **columns):
+                new_state = sealed_columns(SessionMultiAgent, key, {"state": state})
+                agents.update(**new_state, updated_at=now)
+            content = {"document": document, "messages": []}
+            if not update_snapshot(rows, content, updated_at=now):
                 Snapshot(
                     id=new_id(),
                     session_id=session.pk,
                     multi_agent_id=key,
                     created_at=now,
-                    **columns,
+                    updated_at=now,
+                    **content,
                 ).save(using=self.using, force_insert=True)
             touch(self.using, session.pk, Usage())
             return session.pk, session.redaction_epoch

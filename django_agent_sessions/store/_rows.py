@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from django_agent_sessions import blobs, conf
 from django_agent_sessions.conf import AgentSessionsSettings
-from django_agent_sessions.content import dialects, exact_json
+from django_agent_sessions.content import codec, dialects, exact_json
 from django_agent_sessions.content.blob_refs import BlobRef, references
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
@@ -25,6 +25,19 @@ from ._mask_on_write import mask_on_write
 _PART_SIZE = 2 * 1024 * 1024
 
 _created_at = SessionMessage._meta.get_field("created_at")
+
+
+def sealed_payload(key: UUID, text: str, *, redacted: bool = False) -> str:
+    """Return a payload's text as it is stored in the row of a message, or of a redacted one.
+
+    Both columns of a redacted message have the same text, if its original is not kept.
+    """
+    return text if codec.is_plain() else codec.seal(key, _codec_columns()[redacted], text)
+
+
+def _codec_columns() -> tuple[str, str]:
+    get: Any = SessionMessage._meta.get_field
+    return get("message").codec_column, get("redact_message").codec_column
 
 
 class MessageRow:
@@ -99,7 +112,7 @@ class MessageRow:
         return [
             self.id.hex,
             self.run_id.hex if self.run_id else None,
-            self._payload,
+            sealed_payload(self.id, self._payload),
             role,
             text,
             input_tokens,

@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from django_agent_sessions.content import dialects
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.models import MAIN_BRANCH, SessionAgent, Snapshot
-from django_agent_sessions.models.querysets import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 from django_agent_sessions.values.records import AgentRecord
 
 from ._agent_states import LATEST_SNAPSHOT_ID, window_to_ranges

@@ -6,10 +6,13 @@ from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import ExpressionWrapper, F, QuerySet, TextField
+from django.db.models import QuerySet
 from django.utils import timezone
 
+from django_agent_sessions.content import codec
 from django_agent_sessions.models import Snapshot
+from django_agent_sessions.models.fields import sealed_columns
+from django_agent_sessions.models.stored_text import StoredText
 
 _PART = 50
 
@@ -24,10 +27,13 @@ class MessageRef(NamedTuple):
 
 def snapshots_with_variants(using: str, session: UUID) -> QuerySet[Snapshot]:
     """Return the session's snapshots that store messages themselves."""
-    text = ExpressionWrapper(F("messages"), output_field=TextField())
-    rows = Snapshot.objects.using(using).filter(session=session).annotate(references_text=text)
+    rows = Snapshot.objects.using(using).filter(session=session).order_by("pk").defer("document")
+    if not codec.is_plain():
+        return rows
     # References are lists of numbers; only a stored message contains a brace.
-    return rows.filter(references_text__contains="{").order_by("pk").defer("document")
+    return rows.annotate(references_text=StoredText("messages")).filter(
+        references_text__contains="{"
+    )
 
 
 def snapshot_batches(rows: QuerySet[Snapshot]) -> Iterator[list[Snapshot]]:
@@ -66,5 +72,6 @@ def replace_variants(using: str, session: UUID, spots: Collection[MessageRef]) -
             ]
             if messages != row.messages:
                 rows = Snapshot.objects.using(using).filter(pk=row.pk)
-                changed += rows.update(messages=messages, updated_at=timezone.now())
+                columns = sealed_columns(Snapshot, row.pk, {"messages": messages})
+                changed += rows.update(**columns, updated_at=timezone.now())
     return changed

@@ -7,7 +7,6 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from django.db.models import F
 from django.utils import timezone
 
 from django_agent_sessions.content import dialects
@@ -18,7 +17,7 @@ from django_agent_sessions.models import MAIN_BRANCH, Session, Snapshot
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, Usage
 
-from ._agent_states import LATEST_SNAPSHOT_ID
+from ._agent_states import LATEST_SNAPSHOT_ID, update_snapshot
 from ._agents import agent_without_state
 from ._counters import touch
 from ._mask_on_write import mask_on_write
@@ -117,14 +116,13 @@ class SnapshotStore(SnapshotReader):
         is_at_end = last is not None and length == last.position + 1
         columns = {
             "branch": MAIN_BRANCH,
-            "messages": messages,
             "length": length,
             "tail": last.key if last and is_at_end else key_at(self.using, agent, length - 1),
-            "document": document,
             "updated_at": now,
         }
+        content = {"messages": messages, "document": document}
         rows = snapshot_rows(self.using, agent).filter(snapshot_id=snapshot_id)
-        if not rows.update(revision=F("revision") + 1, **columns):
+        if not update_snapshot(rows, content, **columns):
             Snapshot(
                 id=new_id(),
                 session_id=head.session,
@@ -132,6 +130,7 @@ class SnapshotStore(SnapshotReader):
                 snapshot_id=snapshot_id,
                 created_at=now,
                 **columns,
+                **content,
             ).save(using=self.using, force_insert=True)
 
     def _move_to_side_branch(self, agent: AgentRecord, keep: int, kind: str) -> None:

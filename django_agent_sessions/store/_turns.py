@@ -17,7 +17,7 @@ from django.utils import timezone
 from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.models import SessionMessage, TurnUsage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
-from django_agent_sessions.models.querysets import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import (
     AgentRecord,

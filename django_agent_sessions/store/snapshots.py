@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._agent_states import BRANCH_NAMES, LATEST_SNAPSHOT_ID, references_to_window
-from ._content_rows import PART_SIZE
+from ._object_bytes import PART_SIZE
 from ._objects import ObjectStore
 from ._snapshot_documents import state_in_document
 from ._snapshot_finding import SnapshotFilter, SnapshotIds

@@ -12,7 +12,7 @@ from django.contrib.auth import get_user_model
 from django.db import connections, transaction
 
 from django_agent_sessions.exceptions import InvalidIdError, PayloadError, SessionNotFoundError
-from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.values.owners import NOBODY
 
 from .driver import Driver
@@ -86,6 +86,10 @@ class Contract(Generic[D]):
         """Return the positions of a conversation's messages in the database, in order."""
         messages = SessionMessage.objects.filter(session__session_id=session_id)
         return list(messages.order_by("message_id").values_list("message_id", flat=True))
+
+    def message_count(self, session_id: str) -> int:
+        """Return the number of messages that the session's own counter has."""
+        return Session.objects.get(session_id=session_id).message_count
 
 
 def run_in_threads(*functions: Callable[[], Any]) -> list[Any]:

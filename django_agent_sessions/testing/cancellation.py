@@ -15,7 +15,7 @@ from .base import Contract
 from .context import A
 
 
-async def _cancelled_after(seconds: float, work: Any) -> bool:
+async def cancelled_after(seconds: float, work: Any) -> bool:
     """Cancel a piece of work; return whether it was in time."""
     task = asyncio.ensure_future(work)
     await asyncio.sleep(seconds)
@@ -39,7 +39,7 @@ class CancellationContract(Contract[A]):
             for number in range(25):
                 driver, text = self.driver(), str(number)
                 append = driver.aappend("cancelled", [driver.payload(text)])
-                in_time = await _cancelled_after(chance.uniform(0, 0.004), append)
+                in_time = await cancelled_after(chance.uniform(0, 0.004), append)
                 found = await asyncio.to_thread(self._read_and_close)
                 assert found in (there, [*there, text])
                 assert in_time or found == [*there, text]

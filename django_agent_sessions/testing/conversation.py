@@ -82,6 +82,7 @@ class ConversationContract(Contract[D]):
         for name in "abcd":
             assert [text for text in said if text[0] == name] == numbered_texts(name, 10)
         assert self.positions("shared") == list(range(41))
+        assert self.message_count("shared") == 41
 
     def test_sessions_and_namespaces_do_not_meet(self) -> None:
         self.say("one", "first")
@@ -200,12 +201,16 @@ class ConversationContract(Contract[D]):
         assert self.positions("joined") == [0, 1]
 
     @pytest.mark.django_db(transaction=True)
-    def test_one_driver_goes_on_after_a_rollback(self) -> None:
+    @pytest.mark.parametrize("before", [[], ["kept", "too"]], ids=["new", "existing"])
+    def test_one_driver_goes_on_after_a_rollback(self, before: list[str]) -> None:
         driver = self.driver()
+        self.say("undone", *before, driver=driver)
         with rolled_back_transaction():
-            self.say("undone", "lost", driver=driver)
+            self.say("undone", "lost", "with it", driver=driver)
+        assert self.read_texts("undone") == before
 
         self.say("undone", "new", driver=driver)
 
-        assert self.read_texts("undone") == ["new"]
-        assert self.positions("undone") == [0]
+        assert self.read_texts("undone") == [*before, "new"]
+        assert self.positions("undone") == list(range(len(before) + 1))
+        assert self.message_count("undone") == len(before) + 1

@@ -107,10 +107,13 @@ class ToolCall(NamedTuple):
 
 
 class AgentDriver(Driver, Protocol):
-    """A driver for :class:`~.AgentContract`, with the SDK's own agents."""
+    """A driver for :class:`~.AgentContract`, with the SDK's own agents.
+
+    It uses one agent per session, if the SDK's agents keep messages in memory.
+    """
 
     def converse(self, session_id: str, prompt: str, *steps: str | ToolCall) -> list[Any]:
-        """Run a new agent, whose model says the steps, on a session.
+        """Run the agent of a session with a model that says the steps.
 
         Args:
             session_id: The session.
@@ -120,6 +123,12 @@ class AgentDriver(Driver, Protocol):
 
         Returns:
             The messages that the last call of the model was given.
+        """
+
+    def kept(self, session_id: str) -> Any:
+        """Return what the session's agent keeps of the conversation in memory: its own list.
+
+        None if the SDK's agents read the session before each call of the model.
         """
 
     def check(self, messages: Sequence[Any]) -> None:

@@ -60,7 +60,7 @@ class ExclusiveContract(Contract[E]):
         refusals: list[BaseException] = []
 
         def attempt() -> None:
-            with pytest.raises(SessionBusyError) as refusal:
+            with pytest.raises(SessionBusyError, match="is busy") as refusal:
                 self.run("busy", "Me too", driver=other, wait=0.1)
             refusals.append(refusal.value)
 

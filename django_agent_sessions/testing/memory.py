@@ -22,7 +22,7 @@ from django_agent_sessions.governance.redaction import (
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.store import SessionStore
 
-from .base import Contract, D
+from .base import Contract, D, rolled_back_transaction
 from .driver import AgentDriver, ClearingDriver, ToolCall
 from .leaks import columns_containing, files_containing
 
@@ -41,6 +41,13 @@ def redact_first_message(session_id: str) -> None:
     """Redact the whole first message of a session."""
     first = SessionMessage.objects.filter(session__session_id=session_id).order_by("message_id")[0]
     redact(first.session_id, WholeMessage(first.pk), reason="A request")
+
+
+def replace_first_message(session_id: str, payload: Any) -> None:
+    """Replace the first message of a session's agent with a redacted one."""
+    store = SessionStore()
+    (agent,) = store.agents.list(store.get(session_id))
+    store.messages.redact(agent, 0, payload)
 
 
 def redact_and_rewind(session_id: str) -> None:
@@ -124,6 +131,20 @@ class MemoryContract(Contract[D]):
         assert columns_containing("plantedsecret") == []
         assert self.read_texts("held") == ["My code is [REDACTED]", "from elsewhere", "go on"]
 
+    @pytest.mark.django_db(transaction=True)
+    def test_what_an_object_learned_in_a_transaction_is_taken_back_with_it(self) -> None:
+        driver = self.driver()
+        self.say("held", "hello", SECRET, driver=driver)
+        with rolled_back_transaction():
+            redact_text("held", "hello")
+            self.say("held", "lost", driver=driver)
+
+        redact_text("held", SECRET)
+        self.say("held", f"I said {SECRET}", driver=driver)
+
+        assert columns_containing("plantedsecret") == []
+        assert self.read_texts("held") == ["hello", "[REDACTED]", "I said [REDACTED]"]
+
 
 class RewriteContract(Contract[C]):
     """A history that an SDK replaces from memory stays redacted, as in a compaction.
@@ -133,15 +154,20 @@ class RewriteContract(Contract[C]):
 
     @pytest.mark.django_db(transaction=True)
     @pytest.mark.parametrize("secret", [SECRET, "1234"], ids=["long", "short"])
-    @pytest.mark.parametrize("whole", [True, False], ids=["whole message", "text"])
+    @pytest.mark.parametrize("way", ["whole message", "text", "replaced message"])
     def test_a_history_that_is_replaced_from_memory_stays_redacted(
-        self, secret: str, whole: bool
+        self, secret: str, way: str
     ) -> None:
         driver = self.driver()
         self.say("held", secret, "keep this", driver=driver)
         held = driver.read("held")
 
-        redact_first_message("held") if whole else redact_text("held", secret)
+        if way == "whole message":
+            redact_first_message("held")
+        elif way == "text":
+            redact_text("held", secret)
+        else:
+            replace_first_message("held", driver.payload("[removed]"))
         driver.clear("held")
         driver.append("held", held)
 
@@ -150,6 +176,38 @@ class RewriteContract(Contract[C]):
         assert said[0] != secret
         assert said[1] == "keep this"
         assert columns_containing("plantedsecret") == []
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_history_whose_replacement_was_rolled_back_stays_redacted(self) -> None:
+        driver = self.driver()
+        self.say("held", f"My code is {SECRET}", "keep this", driver=driver)
+        held = driver.read("held")
+        with rolled_back_transaction():
+            driver.clear("held")
+            self.say("held", "a summary", driver=driver)
+
+        redact_text("held", SECRET)
+        driver.clear("held")
+        driver.append("held", [*held, driver.payload("a summary")])
+
+        left = ["My code is [REDACTED]", "keep this", "a summary"]
+        assert self.read_texts("held") == left
+        assert columns_containing("plantedsecret") == []
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_summary_that_quotes_a_redacted_text_in_new_words_is_masked(self) -> None:
+        driver = self.driver()
+        self.say("held", f"My code is {SECRET}", "keep this", driver=driver)
+        held = driver.texts(driver.read("held"))
+
+        redact_text("held", SECRET)
+        driver.clear("held")
+        driver.append("held", [driver.payload(f"Summary of: {text}") for text in held])
+
+        left = ["Summary of: My code is [REDACTED]", "Summary of: keep this"]
+        assert self.read_texts("held") == left
+        assert columns_containing("plantedsecret") == []
+        assert files_containing("plantedsecret") == []
 
 
 _REGISTER = ToolCall("register", {"name": "plantedsecret"}, "call-4711-0815")
@@ -187,6 +245,8 @@ class AgentContract(Contract[A]):
         heard = driver.converse("redacted", "Thanks", "Good.")
         driver.check(heard)
         assert driver.texts(heard[-1:]) == ["Thanks"]
+        # An agent that is built again knows what the living one knows.
+        assert self.driver().read("redacted") == driver.read("redacted")
         return heard
 
     @pytest.mark.django_db(transaction=True)
@@ -196,6 +256,23 @@ class AgentContract(Contract[A]):
 
         if name in ("a string everywhere", "a pattern"):
             assert "plantedsecret" not in str(heard)
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_living_agent_goes_on_without_what_others_redacted(self) -> None:
+        driver = self.driver()
+        prompt = "Register plantedsecret, ada@example.com"
+        driver.converse("living", prompt, _REGISTER, "Registered plantedsecret.")
+        redact_text("living", "plantedsecret")
+
+        # Its own words, too, may repeat the text.
+        for said in ("Good.", "It was plantedsecret."):
+            heard = driver.converse("living", "Thanks", said)
+            driver.check(heard)
+            assert "plantedsecret" not in str(heard)
+            assert "plantedsecret" not in str(driver.kept("living"))
+
+        assert columns_containing("plantedsecret") == []
+        assert self.driver().read("living") == driver.read("living")
 
     @pytest.mark.django_db(transaction=True)
     def test_the_next_run_goes_on_after_a_redaction_of_a_part(self) -> None:

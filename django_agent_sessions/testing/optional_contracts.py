@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import TypeVar
 
@@ -58,6 +59,7 @@ class BatchContract(Contract[D]):
 
         said = self.read_texts("batch")[1:]
         assert self.positions("batch") == list(range(61))
+        assert self.message_count("batch") == 61
         for first in range(0, 60, 4):
             assert said[first : first + 4] == list(numbered_texts(said[first][0], 4))
 
@@ -98,6 +100,7 @@ class PopContract(Contract[P]):
 
         assert sorted(text for one in taken for text in one) == sorted(texts)
         assert self.read_texts("stack") == []
+        assert self.message_count("stack") == 0
 
 
 class ClearContract(Contract[C]):
@@ -166,6 +169,23 @@ class ReplaceContract(Contract[S]):
         driver.replace("long", kept, driver.payload("They said plantedsecret"))
 
         assert self.read_texts("long") == ["They said [REDACTED]", "[REDACTED]"]
+        assert columns_containing("plantedsecret") == []
+
+    @pytest.mark.django_db(transaction=True)
+    @pytest.mark.parametrize("savepoint", [False, True], ids=["transaction", "savepoint"])
+    def test_a_replacement_that_was_rolled_back_is_forgotten(self, savepoint: bool) -> None:
+        driver = self.driver()
+        self.say("long", "plantedsecret", "b", driver=driver)
+        held = driver.read("long")
+        with transaction.atomic() if savepoint else nullcontext():
+            with rolled_back_transaction():
+                driver.replace("long", held[-1:], driver.payload("summary"))
+            assert self.read_texts("long") == ["plantedsecret", "b"]
+
+        redact(Session.objects.get(session_id="long").pk, Find("plantedsecret"), reason="A request")
+        driver.replace("long", held, driver.payload("summary"))
+
+        assert self.read_texts("long") == ["summary", "[REDACTED]", "b"]
         assert columns_containing("plantedsecret") == []
 
 

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from django_agent_sessions.content import exact_json
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
+from tests.sealed import update_content
 
 pytestmark = pytest.mark.django_db
 
@@ -213,8 +214,10 @@ def test_no_id_makes_a_dangerous_file_name(signed_in, store, session_id, name):
 def test_no_original_leaves_even_where_originals_are_kept(signed_in, clerk, talk, form, settings):
     settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
     grant(clerk, *ENOUGH, "view_original")
-    SessionMessage.objects.filter(message_id=1).update(
-        redact_message={"role": "user", "content": "[REDACTED]"}, redacted_at=timezone.now()
+    update_content(
+        SessionMessage.objects.filter(message_id=1),
+        {"redact_message": {"role": "user", "content": "[REDACTED]"}},
+        redacted_at=timezone.now(),
     )
 
     text = body(signed_in.post(url_of(talk), {"form": form})).decode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from django.contrib import admin
@@ -12,6 +12,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.db import transaction
+from django.db.models import Q
 from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
@@ -19,16 +20,21 @@ from django.utils import timezone
 from django_agent_sessions import audit
 from django_agent_sessions.models import (
     AuditEvent,
+    Branch,
     Session,
     SessionAgent,
     SessionMessage,
     SessionMultiAgent,
+    Snapshot,
 )
+from django_agent_sessions.models.access import AccessRule
+from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import AgentState
+from tests.sealed import update_content
 
-from .asks import ASKS, KEPT, NOBODY, OURS, READ, SECRETS, VIEW, Ask, Conversation
+from .asks import ASKS, EVENTS, KEPT, LIST, NOBODY, OURS, READ, SECRETS, VIEW, Ask, Conversation
 
 pytestmark = pytest.mark.django_db
 
@@ -52,7 +58,7 @@ def names(asks: Any) -> list[str]:
 
 
 def permission_sets() -> Iterator[frozenset[str]]:
-    """None; each alone, with the list's, and with reading; all but one; all; and all others."""
+    """None; each alone, and with the list's and reading; all but one; all; and all others."""
     every = set(
         Permission.objects.filter(content_type__app_label="agent_sessions").values_list(
             "codename", flat=True
@@ -65,8 +71,6 @@ def permission_sets() -> Iterator[frozenset[str]]:
     yield frozenset(every - set(OURS))
     for one in OURS:
         yield frozenset({one})
-        if one != VIEW:
-            yield frozenset({VIEW, one})
         if one not in (VIEW, READ):
             yield frozenset({VIEW, READ, one})
         yield frozenset(every - {one})
@@ -93,8 +97,9 @@ def there(db) -> Conversation:
         ],
     )
     store.multi_agents.create(record, "graph", {"node": "plantednode"}, kind="graph")
-    SessionMessage.objects.filter(message_id=3).update(
-        redact_message={"role": "user", "content": [{"text": "[REDACTED]"}]},
+    update_content(
+        SessionMessage.objects.filter(message_id=3),
+        {"redact_message": {"role": "user", "content": [{"text": "[REDACTED]"}]}},
         text="[REDACTED]",
         redacted_at=timezone.now() - timedelta(minutes=1),
     )
@@ -127,6 +132,14 @@ def recorded_since(before: set[Any]) -> list[AuditEvent]:
     return [event for event in AuditEvent.objects.order_by("pk") if event.pk not in before]
 
 
+def grant(person: Any, codenames: frozenset[str]) -> None:
+    permissions = Permission.objects.filter(
+        content_type__app_label="agent_sessions", codename__in=codenames
+    )
+    rows = person.user_permissions.through
+    rows.objects.bulk_create(rows(user=person, permission=one) for one in permissions)
+
+
 def problems(
     ask: Ask, there: Conversation, person: Any, sets: Any, *, owner: bool = False
 ) -> dict[str, str]:
@@ -134,13 +147,10 @@ def problems(
     client = Client()
     client.force_login(person)
     wrong = {}
+    ask.prepare(there)
     for granted in sets:
-        person.user_permissions.set(
-            Permission.objects.filter(
-                content_type__app_label="agent_sessions", codename__in=granted
-            )
-        )
         with transaction.atomic():
+            grant(person, granted)
             problem = check(client, ask, granted, there, person, owner)
             transaction.set_rollback(True)
         if problem:
@@ -157,7 +167,6 @@ def check(
     owner: bool,
 ) -> str:
     """Tries a request, and says what is wrong with what came of it."""
-    ask.prepare(there)
     before = set(AuditEvent.objects.values_list("pk", flat=True))
     status, content = send(client, ask, there)
     events = recorded_since(before)
@@ -245,3 +254,122 @@ def test_every_action_is_asked_for():
 
 def test_every_permission_of_ours_opens_something():
     assert set(OURS) == set().union(*(ask.needs for ask in ASKS)) - NOBODY
+
+
+# --- access rules --------------------------------------------------------------------------------
+
+
+class Elsewhere(AccessRule):
+    """Permissions are valid in one namespace only."""
+
+    condition: ClassVar[Q] = Q(namespace="elsewhere")
+    actions: ClassVar[Any] = frozenset(SessionPermission)
+
+    def sessions(self, user: Any, action: SessionPermission) -> Any:
+        granted = super().sessions(user, action)
+        if action not in self.actions:
+            return granted
+        return None if granted is None else self.condition
+
+
+class Here(Elsewhere):
+    """The namespace of the session; the condition needs a join."""
+
+    condition = Q(namespace="", agents__agent_id__isnull=False)
+
+
+class Content(Elsewhere):
+    """All sessions are listed; only those of one namespace are read."""
+
+    actions = frozenset({SessionPermission.READ})
+
+
+@pytest.fixture
+def everything(person) -> Client:
+    """A client of a person with all permissions."""
+    person.user_permissions.set(Permission.objects.filter(content_type__app_label="agent_sessions"))
+    client = Client()
+    client.force_login(person)
+    return client
+
+
+def stored() -> list[Any]:
+    models = (Session, SessionAgent, SessionMessage, SessionMultiAgent, Branch, Snapshot)
+    return [list(model._default_manager.order_by("pk").values()) for model in models]
+
+
+def shown(ask: Ask, content: str) -> set[str]:
+    echo = " ".join((ask.post or {}).get(name, "") for name in ("query", "text"))
+    return {secret for secret in (*SECRETS, KEPT) if secret in content and secret not in echo}
+
+
+@pytest.mark.parametrize("ask", ASKS, ids=names(ASKS))
+def test_nothing_is_shown_or_done_where_a_rule_does_not_reach(ask, there, everything, settings):
+    settings.AGENT_SESSIONS = {"ACCESS": f"{__name__}.Elsewhere"}
+    ask.prepare(there)
+    before = stored()
+    trail = set(AuditEvent.objects.values_list("pk", flat=True))
+
+    status, content = send(everything, ask, there)
+
+    assert shown(ask, content) == set()
+    assert stored() == before
+    # A search, and the refused use of an action, are of no session.
+    assert all(event.session is None for event in recorded_since(trail))
+    if ask.page in (LIST, EVENTS):
+        assert str(there.session.pk) not in content
+    elif ask.page == "session_history":
+        assert status == 302
+    else:
+        assert status in ask.refusals or status == 302, status
+        assert "matrix" not in content
+
+
+@pytest.mark.parametrize("ask", ASKS, ids=names(ASKS))
+def test_everything_is_shown_and_done_where_a_rule_reaches(ask, there, person, settings):
+    settings.AGENT_SESSIONS = {"ACCESS": f"{__name__}.Here"}
+    if ask.page.startswith("usage"):
+        # Its figures are of all sessions.
+        assert problems(ask, there, person, [frozenset(OURS)]) == {
+            ", ".join(sorted(OURS)): f"answered 403, not {ask.answers}"
+        }
+    else:
+        assert problems(ask, there, person, [frozenset(OURS)]) == {}
+
+
+@pytest.mark.parametrize("ask", ASKS, ids=names(ASKS))
+def test_a_listed_session_whose_content_a_rule_does_not_reach_keeps_it(
+    ask, there, everything, settings
+):
+    settings.AGENT_SESSIONS = {"ACCESS": f"{__name__}.Content"}
+    ask.prepare(there)
+    _, content = send(everything, ask, there)
+    assert shown(ask, content) == set()
+
+
+def test_a_search_and_filters_know_the_sessions_of_a_rule_only(there, everything, settings, ada):
+    url = reverse("admin:agent_sessions_session_changelist")
+    Session.objects.update(owner=ada)
+
+    def found(**query: str) -> str:
+        return str(everything.get(url, query).content.decode())
+
+    for rule in ("Elsewhere", "Content"):
+        for namespace, reaches in (("here", False), ("elsewhere", True)):
+            settings.AGENT_SESSIONS = {"ACCESS": f"{__name__}.{rule}"}
+            Session.objects.update(namespace=namespace)
+            assert (str(there.session.pk) in found(q="plantedtext")) is reaches
+            if rule == "Elsewhere":
+                # Names of users are shown with a session of theirs only.
+                assert ("ada" in found(owner=str(ada.pk))) is reaches
+
+
+def test_a_redaction_includes_forks_only_if_a_rule_reaches_all(there, everything, settings):
+    settings.AGENT_SESSIONS = {"ACCESS": f"{__name__}.Elsewhere"}
+    Session.objects.update(namespace="elsewhere")
+    store = SessionStore(owner=EVERYBODY, namespace="elsewhere")
+    store.sessions.fork(store.get("matrix"))
+    url = reverse("admin:agent_sessions_session_redact", args=[there.session.pk])
+    assert "forks" in everything.get(url).context["form"].fields
+    Session.objects.exclude(pk=there.session.pk).update(namespace="here")
+    assert "forks" not in everything.get(url).context["form"].fields

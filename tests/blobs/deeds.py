@@ -21,6 +21,7 @@ from django_agent_sessions.models import Blob, BlobReference, Session, SessionMe
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, NewMessage
+from tests.sealed import update_content
 
 from .messages import PNG, image, user
 
@@ -146,7 +147,7 @@ def litter(s: Scene) -> None:
     for name in ("lost", "lost too"):
         blob_files.save("blobs", blob_files.new_name(s.key), picture(name))
     BlobReference.objects.filter(session=s.key, message=s.last.id).delete()
-    SessionMessage.objects.filter(pk=s.last.id).update(message=message("gone"))
+    update_content(SessionMessage.objects.filter(pk=s.last.id), {"message": message("gone")})
 
 
 DEEDS: dict[str, Callable[[Scene], Any]] = {

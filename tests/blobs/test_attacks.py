@@ -17,6 +17,7 @@ from django_agent_sessions.models import Blob, BlobReference, SessionMessage
 from django_agent_sessions.store import SessionStore
 from tests.admin.people import grant
 from tests.rest.conftest import Talk, client_of
+from tests.sealed import update_content
 
 from .messages import PNG, document, image, media, picture, user
 
@@ -175,12 +176,12 @@ def test_a_reference_to_anothers_file_leads_nowhere(victim, attacker, talk, data
     # Nor if it is in the database.
     said = talk.say(user({"text": "x"}))
     row = SessionMessage.objects.filter(session=talk.session.id)
-    row.update(message=user(image(reference)))
+    update_content(row, {"message": user(image(reference))})
     answer = media(attacker, said)
     assert answer.status_code == 404
     assert answer.json()["code"] == "file_missing"
     # A guess of what another has sounds like one that nobody has.
-    row.update(message=user(image(replace(reference, sha256="0" * 64))))
+    update_content(row, {"message": user(image(replace(reference, sha256="0" * 64)))})
     unknown = media(attacker, said)
     assert unknown.content == answer.content
 

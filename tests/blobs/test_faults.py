@@ -91,9 +91,8 @@ def test_a_fault_at_any_call_of_the_storage_loses_nothing(folder, deed):
     assert calls
 
     for number, call in enumerate(calls):
-        # Cleaning up takes many calls: of those, each goes wrong in two ways.
-        kinds = faulty.KINDS if deed != "collect" else (faulty.KINDS * 2)[number % 5 :][:2]
-        for kind in kinds:
+        # Each call goes wrong in two ways, the next one in two others.
+        for kind in (faulty.KINDS * 2)[number % 5 :][:2]:
             where = f"{kind} at call {number}, {call}"
             if deed == "collect":
                 # What others left would be cleaned up too.

@@ -41,7 +41,7 @@ DJANGOS_OWN = [[".breadcrumbs"]]
 colour only, and too little; axe minds where the text is longer than a link."""
 
 COLOURS = ["color-contrast", "link-in-text-block"]
-"""The rules for which it makes a difference that a page is dark."""
+"""The rules for which it makes a difference that a page is dark, and none that it is narrow."""
 
 SERIOUS = {"serious", "critical"}
 
@@ -115,13 +115,14 @@ def unfold(page):
     )
 
 
-def violations(page, only=()):
+def violations(page, *, colours=True, others=True):
     """What axe finds serious, but for what is Django's own."""
     # Preloading is for style sheets of other hosts, and would put a style into the page.
     options = {
         "resultTypes": ["violations"],
         "preload": False,
-        **({"runOnly": only} if only else {}),
+        "rules": {} if colours else {rule: {"enabled": False} for rule in COLOURS},
+        **({} if others else {"runOnly": COLOURS}),
     }
     answer = Axe().run(page, context={"exclude": DJANGOS_OWN}, options=options)
     return [
@@ -146,7 +147,8 @@ def test_every_page_can_be_read_by_everybody_and_fits_its_width(open_page, shop,
         if name in SHOWN or not KEPT:
             (PICTURES / f"{name}-{look}.png").write_bytes(picture)
         unfold(page)
-        found += [f"{name}: {each}" for each in violations(page, COLOURS if look == "dark" else ())]
+        faults = violations(page, colours=look != "narrow", others=look != "dark")
+        found += [f"{name}: {each}" for each in faults]
         wide, width = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         if wide > width:
             found.append(f"{name}: {wide} pixels wide on a screen of {width}")

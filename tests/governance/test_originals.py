@@ -19,6 +19,7 @@ from django_agent_sessions.governance.redaction.originals import (
 )
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.queries import message_pages
+from tests.sealed import update_content
 
 pytestmark = pytest.mark.django_db
 
@@ -159,7 +160,8 @@ def test_what_was_never_redacted_and_what_kept_no_original_is_left_alone(store):
 def test_an_original_that_differs_only_in_case_goes_too(store):
     session = talk(store, "s")
     let_time_pass(session)
-    SessionMessage.objects.update(message={"role": "user", "content": "[redacted] 0"})
+    original = {"message": {"role": "user", "content": "[redacted] 0"}}
+    update_content(SessionMessage.objects.all(), original)
 
     assert purge_originals() == 1
     assert SessionMessage.objects.get().message["content"] == "[REDACTED] 0"
@@ -170,7 +172,7 @@ def test_an_original_that_differs_only_in_case_is_one_that_may_be_seen(store):
     (key,) = SessionMessage.objects.values_list("pk", flat=True)
     scope = message_pages.MessageQuery(Session.objects.get())
     for said, kept in (("[redacted] 0", True), ("[REDACTED] 0", False)):
-        SessionMessage.objects.update(message={"role": "user", "content": said})
+        update_content(SessionMessage.objects.all(), {"message": {"role": "user", "content": said}})
         assert (original_kept_until(session.id, key) is not None) is kept
         assert message_pages.last_page(scope, originals=True).rows[0].original is kept
 

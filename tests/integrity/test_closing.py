@@ -21,6 +21,7 @@ from django_agent_sessions.models import (
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.snapshots import SnapshotStorageStore
+from tests.sealed import update_content
 
 from .healthy import said, talk, travelled
 from .running import check, codes
@@ -33,9 +34,8 @@ def test_closing_up_takes_all_along_that_refers_to_positions(store):
     agent = talk(store)
     snapshot = store.snapshots.take(agent)
     SessionAgent.objects.filter(pk=agent.id).update(window={"kept": [0, 2], "tail": 3})
-    Snapshot.objects.filter(pk=snapshot.id).update(
-        messages=[[0, 1], {"message": said("short"), "position": 3}, [4, 5]]
-    )
+    references = [[0, 1], {"message": said("short"), "position": 3}, [4, 5]]
+    update_content(Snapshot.objects.filter(pk=snapshot.id), {"messages": references})
     epoch = store.get("talk").redaction_epoch
     take(agent, 1, 2)
 

@@ -35,6 +35,7 @@ from django_agent_sessions.store import SessionStore, locking
 from django_agent_sessions.store.snapshots import SnapshotStorageStore
 from django_agent_sessions.values.ids import new_id
 from tests.blobs.messages import image, picture, user
+from tests.sealed import update_content
 
 from .healthy import TEXTS, said, talk, travelled, with_binaries
 from .running import check, codes
@@ -73,9 +74,9 @@ def a_payload_was_damaged(store):
 
 @planted("corrupt")
 def a_kept_original_was_damaged(store):
-    rows(talk(store), 1).update(
-        message=CorruptPayload("{"), redact_message=said("x"), text="x", redacted_at=timezone.now()
-    )
+    found = rows(talk(store), 1)
+    update_content(found, {"redact_message": said("x")}, text="x", redacted_at=timezone.now())
+    found.update(message=CorruptPayload("{"))
 
 
 @planted("orphan-result")
@@ -175,7 +176,7 @@ def a_redacted_version_was_lost(store):
 
 @planted("unheld-original")
 def an_edits_original_stayed_behind(store):
-    rows(talk(store), 1).update(redact_message=said("x"), text="x")
+    update_content(rows(talk(store), 1), {"redact_message": said("x")}, text="x")
 
 
 @planted("branch")
@@ -200,7 +201,7 @@ def a_branch_was_shortened(store):
 @planted("snapshot")
 def a_snapshot_refers_to_nothing(store):
     travelled(store)
-    _first_snapshot().update(messages=[[3, 1]])
+    update_content(_first_snapshot(), {"messages": [[3, 1]]})
 
 
 @planted("snapshot")
@@ -284,10 +285,12 @@ def a_use_is_of_a_message_that_is_gone(store):
 @planted("blob-unused")
 def a_binary_is_used_by_nobody(store):
     with_binaries(store)
-    BlobReference.objects.filter(message=_picture().references.get().message).delete()
+    used = _picture().references.get()
+    holder = SessionMessage.objects.filter(pk=used.message)
+    BlobReference.objects.filter(message=used.message).delete()
     shown = SessionMessage.objects.filter(session=_picture().session_id, text="one")
-    holder = SessionMessage.objects.filter(message__contains=_picture().sha256)
-    holder.filter(session=_picture().session_id).update(**shown.values("message", "text").get())
+    new = shown.values("message", "text").get()
+    update_content(holder, {"message": new["message"]}, text=new["text"])
 
 
 @planted("counters")

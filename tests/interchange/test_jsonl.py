@@ -25,6 +25,7 @@ from django_agent_sessions.interchange.jsonl_export import (
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
 from django_agent_sessions.values.records import AgentState
 from tests.models.test_fields import set_raw
+from tests.sealed import update_content
 from tests.strategies import exactly, json_values
 
 pytestmark = pytest.mark.django_db
@@ -55,8 +56,9 @@ def messages_of(line: dict) -> list:
 
 def redact_keeping(message_id: int, *, ago: timedelta = timedelta(0)) -> None:
     """What a redaction leaves where originals are kept for a time."""
-    SessionMessage.objects.filter(message_id=message_id).update(
-        redact_message={"role": "user", "content": "[REDACTED]"},
+    update_content(
+        SessionMessage.objects.filter(message_id=message_id),
+        {"redact_message": {"role": "user", "content": "[REDACTED]"}},
         text="[REDACTED]",
         redacted_at=timezone.now() - ago,
     )
@@ -106,7 +108,7 @@ def test_a_line_is_a_session_with_all_that_belongs_to_it(store, ada):
 @given(value=json_values)
 @hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_payload_can_be_read_back_exactly(agent, value):
-    SessionAgent.objects.filter(pk=agent.id).update(state=value)
+    update_content(SessionAgent.objects.filter(pk=agent.id), {"state": value})
     SessionMessage.objects.all().delete()
     SessionMessage.objects.create(
         session_id=agent.session, agent_id=agent.id, message_id=0, message=value

@@ -10,6 +10,7 @@ from django_agent_sessions.content import dialects
 from django_agent_sessions.interchange import export_markdown
 from django_agent_sessions.models import Session, SessionMessage
 from tests.models.test_fields import set_raw
+from tests.sealed import update_content
 
 pytestmark = pytest.mark.django_db
 
@@ -176,8 +177,10 @@ KEEP = dict.fromkeys([*range(32), *range(127, 160), 8232, *range(55296, 57344)],
 
 def test_what_was_redacted_is_there_only_as_it_was_redacted(store, agent):
     store.append_many(agent, [{"role": "user", "content": "plantedsecret"}, {"content": "b"}])
-    SessionMessage.objects.filter(message_id=0).update(
-        redact_message={"role": "user", "content": "[REDACTED]"}, redacted_at=timezone.now()
+    update_content(
+        SessionMessage.objects.filter(message_id=0),
+        {"redact_message": {"role": "user", "content": "[REDACTED]"}},
+        redacted_at=timezone.now(),
     )
 
     text = markdown()

@@ -12,6 +12,7 @@ from django.db import transaction
 from rest_framework.test import APIClient
 
 from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
 from django_agent_sessions.models.permissions import SessionPermission
 
 from .asks import (
@@ -54,7 +55,11 @@ def grant(user: Any, allowed: frozenset[SessionPermission]) -> APIClient:
         content_type__app_label="agent_sessions", codename__in=list(allowed)
     )
     assert len(found) == len(allowed)
-    user.user_permissions.set(found)
+    rows_of_user = user.user_permissions.through.objects
+    rows_of_user.filter(user_id=user.pk).delete()
+    rows_of_user.bulk_create(
+        rows_of_user.model(user_id=user.pk, permission=permission) for permission in found
+    )
     client = APIClient(raise_request_exception=False)
     # As read anew: permissions are kept with the user.
     client.force_authenticate(get_user_model().objects.get(pk=user.pk))
@@ -253,6 +258,16 @@ def test_a_superuser_reaches_others_by_asking_only_and_is_recorded(planted):
     trail = recorded()
     assert client.get(planted.url(SESSION), {"scope": "all"}).status_code == 200
     assert len(recorded()) == len(trail) + 1
+
+
+def test_a_session_that_is_being_deleted_is_nobodys_any_more(planted, bob):
+    Session.objects.update(namespace=TOMBSTONE_NAMESPACE, owner=None)
+    client = grant(bob, EVERY)
+    for one in ABOUT_SOMETHING:
+        url = planted.url(one.route, one.message)
+        answer = ask(client, one.method, url, {**dict(one.query), "scope": "all"}, one.body)
+        assert answer.status_code == 404 or (one.of_everybody and answer.status_code == one.answer)
+        assert seen_in(body_of(answer)) == set()
 
 
 def test_a_session_without_an_owner_is_nobodys(planted, ada, bob):

@@ -208,7 +208,7 @@ def test_a_session_is_deleted_unless_it_is_held(api, trip, ada):
     assert api.delete(trip.url).status_code == 204
     assert api.get(trip.url).status_code == 404
     event = AuditEvent.objects.get(action="deleted")
-    assert event.actor == "ada"
+    assert (event.actor, event.details["via"]) == ("ada", "api")
 
 
 def test_a_strangers_session_answers_as_one_that_does_not_exist(stranger, trip):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from django.db import connection, transaction
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -271,3 +273,34 @@ def test_any_sequence_leaves_every_branch_as_a_simple_model_has_it(ops):
     for count, (kind, which, where) in enumerate(ops):
         model.do(f"m{count}", kind, which, where)
         model.check()
+
+
+@pytest.mark.skipif("connection.vendor != 'mysql'", reason="others read what they lock")
+@pytest.mark.parametrize("way", ["switch", "restore"])
+def test_a_switch_in_an_older_view_of_the_database_is_told_to_event_streams(store, agent, way):
+    snapshot = store.snapshots.take(agent)
+    side = store.branches.rewind(agent, 3)
+    assert side is not None
+    with connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    with transaction.atomic():
+        # MariaDB reads the rows as of now, until the transaction ends, and locks later ones.
+        assert Session.objects.get().redaction_epoch == 1
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(change_title_often, agent).result()
+        if way == "switch":
+            store.branches.switch(agent, side.number)
+        else:
+            store.snapshots.restore(agent, snapshot.id)
+
+    changes = SessionMessage.objects.filter(agent=agent.id, branch=0).values_list("change")
+    seen = Session.objects.get().header_change
+    assert [change for (change,) in changes if change <= seen] == []
+
+
+def change_title_often(agent: AgentRecord) -> None:
+    try:
+        for number in range(5):
+            SessionStore().sessions.update(agent.session, title=f"title {number}")
+    finally:
+        connection.close()

@@ -79,6 +79,18 @@ def test_a_batch_is_said_at_one_moment(store, agent):
     assert store.messages.list(agent) == [first, old, last]
 
 
+def test_what_an_earlier_attempt_wrote_is_no_other_writer(store, agent):
+    batch = [NewMessage(user(text), id=uuid4()) for text in "ab"]
+    store.append_many(agent, batch, expected=0)
+    third = NewMessage(user("c"), id=uuid4())
+
+    written = store.append_many(agent, [*batch, third], expected=0, again=True)
+
+    assert [record.message_id for record in written] == [0, 1, 2]
+    with pytest.raises(SessionConflictError):
+        store.append_many(agent, [user("d")], expected=0, again=True)
+
+
 def test_the_same_message_again_is_the_same_message(store, agent):
     batch = [NewMessage(user("a")), NewMessage(user("b"))]
     first = store.append_many(agent, batch[:1])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from .adapter_session import AdapterSession, check_dialect
 from .conversation import MAIN_AGENT, ConversationMemory, ConversationSession
 from .exclusive import ExclusiveRuns
+from .rollbacks import RollbackLog
 
 __all__ = [
     "MAIN_AGENT",
@@ -17,5 +18,6 @@ __all__ = [
     "ConversationMemory",
     "ConversationSession",
     "ExclusiveRuns",
+    "RollbackLog",
     "check_dialect",
 ]

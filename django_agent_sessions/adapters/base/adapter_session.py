@@ -58,7 +58,14 @@ class AdapterSession:
         return await bridge.run_async(self._guarded(work, key), using=self.using)
 
     def _guarded(self, work: Callable[[], R], key: Hashable) -> Callable[[], R]:
-        return work if self.runs is None else self.runs.guarded(work, key)
+        def tracked() -> R:
+            self.take_back()
+            return work()
+
+        return tracked if self.runs is None else self.runs.guarded(tracked, key)
+
+    def take_back(self) -> None:
+        """Take back what the object knows from a transaction that was rolled back."""
 
     def open(self) -> SessionRecord:
         """Read the session, or create it."""

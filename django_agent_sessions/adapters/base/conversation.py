@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -22,6 +23,7 @@ from django_agent_sessions.values.records import (
 
 from .adapter_session import AdapterSession, check_dialect
 from .exclusive import ExclusiveRuns
+from .rollbacks import RollbackLog
 
 R = TypeVar("R")
 
@@ -35,10 +37,14 @@ class ConversationMemory:
     """What an object knows of its conversation: the agent's row, and the messages in memory.
 
     The SDK has read or written these messages, and they may have been redacted since. It changes
-    only when the database has acknowledged a read or a write.
+    only when the database has acknowledged a read or a write. After a rollback it is again what it
+    was before the transaction.
     """
 
+    _TRACKED = ("found", "epoch", "_messages", "_pending", "_secrets", "_replacements")
+
     def __init__(self) -> None:
+        self._rollbacks: RollbackLog[dict[str, Any]] = RollbackLog()
         # The session id and owner with which the agent was found.
         self.found: tuple[Any, AgentRecord] | None = None
         self.forget()
@@ -52,6 +58,14 @@ class ConversationMemory:
         self._pending: list[tuple[int, Collection[PositionedPayload]]] = []
         self._secrets: set[str] = set()
         self._replacements: list[tuple[Any, Any]] = []
+
+    def track(self, using: str) -> None:
+        """Take back what was recorded in a transaction that was rolled back; track this one."""
+        undone = self._rollbacks.track(
+            using, lambda: {name: copy.copy(vars(self)[name]) for name in self._TRACKED}
+        )
+        if undone is not None:
+            vars(self).update({name: copy.copy(value) for name, value in undone.items()})
 
     def record_read(self, read: Collection[PositionedPayload], *, branch: int = 0) -> None:
         """Record messages that were read, and redactions since they were known."""
@@ -137,6 +151,9 @@ class ConversationSession(AdapterSession):
         super().__init__(store, session_id, dialect, title=title, metadata=metadata, runs=runs)
         self.memory = self.memory_class() if memory is None else memory
 
+    def take_back(self) -> None:
+        self.memory.track(self.using)
+
     # --- operations, called in a database thread ---------------------------------------------
 
     def read(self, latest: int | None = None) -> list[Any]:
@@ -149,19 +166,23 @@ class ConversationSession(AdapterSession):
         self.memory.record_read(found, branch=agent.branch)
         return [placed.payload for placed in found] or None
 
-    def append(self, batch: Sequence[Any], run_id: UUID | None = None) -> None:
-        """Append messages: all of them or none."""
-        self.write(partial(self.append_to, batch, run_id), batch)
+    def append(self, batch: Sequence[Any], run_id: UUID | None = None) -> list[Any]:
+        """Append messages, all of them or none.
 
-    def append_to(self, batch: Sequence[Any], run_id: UUID | None, agent: AgentRecord) -> None:
-        """Append messages to the branch of an agent record."""
+        Returns them as the SDK may keep them: texts that are known to be redacted are masked.
+        """
+        return self.write(partial(self.append_to, batch, run_id), batch)
 
-        def append() -> None:
+    def append_to(self, batch: Sequence[Any], run_id: UUID | None, agent: AgentRecord) -> list[Any]:
+        """Append messages to the branch of an agent record; see :meth:`append`."""
+
+        def append() -> list[Any]:
             clean = [self.memory.clean(message) for message in batch]
             written = self.store.append_many(agent, clean, run_id=run_id, epoch=self.memory.epoch)
             self.memory.record_written(written)
+            return [record.message for record in written]
 
-        self.reload_if_stale(append, partial(self.reload, agent))
+        return self.reload_if_stale(append, partial(self.reload, agent))
 
     def pop(self) -> Any:
         """Remove the latest message and return it; None if there is none."""
@@ -184,16 +205,20 @@ class ConversationSession(AdapterSession):
             lambda: self.store.clear(agent, epoch=self.memory.epoch), partial(self.reload, agent)
         )
 
-    def replace_history(self, kept: Sequence[Any], summary: Any = None) -> None:
-        """Replace all messages with a summary and the messages that were kept: all or nothing."""
+    def replace_history(self, kept: Sequence[Any], summary: Any = None) -> list[Any]:
+        """Replace all messages with a summary and the messages that were kept: all or nothing.
+
+        Returns the messages as :meth:`append` does.
+        """
         messages = [*([] if summary is None else [summary]), *kept]
 
-        def replace(agent: AgentRecord) -> None:
+        def replace(agent: AgentRecord) -> list[Any]:
             with transaction.atomic(using=self.using):
+                self.memory.track(self.using)
                 self.clear_all(agent)
-                self.append_to(messages, None, agent)
+                return self.append_to(messages, None, agent)
 
-        self.write(replace, messages)
+        return self.write(replace, messages)
 
     def redact(
         self,
@@ -240,22 +265,20 @@ class ConversationSession(AdapterSession):
 
     # --- the agent's row ---------------------------------------------------------------------
 
-    def write(self, append_to: Callable[[AgentRecord], None], batch: Iterable[Any]) -> None:
+    def write(self, append_to: Callable[[AgentRecord], R], batch: Iterable[Any]) -> R:
         """Write to the conversation, which is created if it does not exist."""
         known = self._recall()
         if known is not None:
             try:
-                append_to(known)
+                return append_to(known)
             except SessionNotFoundError:
                 # It was deleted, or created in a transaction that was rolled back: open it again.
                 self.memory.found = None
-            else:
-                return
         for message in batch:
             exact_json.dumps(message)  # Raises before a session is created for an invalid one.
         session = self.open()
         agent = self.store.agents.open(session, MAIN_AGENT, dialect=self.dialect)
-        append_to(self._remember(agent, session))
+        return append_to(self._remember(agent, session))
 
     def on_conversation(self, operate: Callable[[AgentRecord], R | None]) -> R | None:
         """Run an operation on the conversation; None if there is no conversation or result."""

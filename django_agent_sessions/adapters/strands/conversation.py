@@ -27,7 +27,7 @@ from django_agent_sessions.values.records import (
 )
 
 from . import formats
-from .live_redaction import RedactionLog
+from .live_redaction import RedactionLog, mask_agent
 
 
 class StoredMessage(NamedTuple):
@@ -193,6 +193,10 @@ class Conversation:
         current = fingerprint(agent)
         if current == self._written_fingerprint:
             return None
+        if self.corrections.secrets:
+            # A model that was responding at the time of the redaction may have summarized it.
+            mask_agent(agent, self.corrections.secrets)
+            current = fingerprint(agent)
         synced = self._written_fingerprint
         if synced is None or current.conversation_manager != synced.conversation_manager:
             self._move_window(agent)

@@ -14,7 +14,7 @@ from strands.types.content import Message
 from strands.types.exceptions import SessionException
 from strands.types.session import SessionAgent
 
-from django_agent_sessions.adapters.base import AdapterSession, check_dialect
+from django_agent_sessions.adapters.base import AdapterSession, RollbackLog, check_dialect
 from django_agent_sessions.content import dialects, exact_json, masking
 from django_agent_sessions.exceptions import PayloadError, SessionConflictError, StaleSessionError
 from django_agent_sessions.values.records import AgentRecord, NewMessage, SessionRecord, Usage
@@ -45,6 +45,16 @@ class OpenSession(AdapterSession):
 
     epoch = 0
     _record: SessionRecord | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._rollbacks: RollbackLog[int] = RollbackLog()
+
+    def take_back(self) -> None:
+        # An epoch that was rolled back may become that of another redaction.
+        epoch = self._rollbacks.track(self.using, lambda: self.epoch)
+        if epoch is not None:
+            self.epoch = epoch
 
     def open(self) -> SessionRecord:
         """Return the session; read or create it at the first call."""
@@ -257,8 +267,11 @@ class SessionOperations:
         conversation.uncommitted_ids = set(existing) if in_transaction else set()
         if missing and conversation.record is not None:
             conversation.forget(missing)
-            # The session and the agent may have been rolled back too.
+            # The session and the agent may have been rolled back too. The epoch stays, because
+            # redactions since then are not in the agent's memory: the next write reloads.
+            epoch = self._session.epoch
             session = self._session.reopen()
+            self._session.epoch = epoch
             conversation.record = self.store.agents.find(session, conversation.record.agent_id)
 
     def sync(self, conversation: Conversation, agent: LocalAgent) -> None:

@@ -27,6 +27,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from django_agent_sessions import conf
+from django_agent_sessions.admin.permissions import SessionPermission, reach
 from django_agent_sessions.admin.transcript.viewers import Viewer, get_viewer_or_404
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
@@ -109,12 +110,13 @@ def _dry_run(viewer: Viewer, form: ScopeForm) -> Redaction:
 def _count_forks(model_admin: Any, viewer: Viewer) -> int:
     """Return the number of forks that the redaction may include.
 
-    The forks are redacted all or not at all. Return 0 if the user may not see all of them.
+    The forks are redacted all or not at all. Return 0 if the user may not redact all of them.
     """
     keys = descendants_of(viewer.session.pk, using=viewer.using)
     if not keys:
         return 0
-    rows = model_admin.get_queryset(viewer.request).using(viewer.using)
+    redactable = reach(viewer.request, SessionPermission.READ, SessionPermission.REDACT)
+    rows = redactable.filter(model_admin.get_queryset(viewer.request).using(viewer.using))
     return len(keys) if rows.filter(pk__in=keys).count() == len(keys) else 0
 
 

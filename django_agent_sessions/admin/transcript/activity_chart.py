@@ -23,7 +23,7 @@ from django.utils.translation import gettext as _
 from django_agent_sessions.admin.charts import picture, rect
 from django_agent_sessions.admin.formatting import format_integer, to_local_time
 from django_agent_sessions.models.functions import OctetLength, count_occurrences
-from django_agent_sessions.models.querysets import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 from django_agent_sessions.queries.message_pages import MessageQuery
 
 from .view_models import AgentLabel

@@ -20,7 +20,6 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from django_agent_sessions import audit, blobs, serving
-from django_agent_sessions.admin.permissions import SessionPermission, require
 from django_agent_sessions.content import dialects, exact_json
 from django_agent_sessions.content.blob_refs import BlobRef
 from django_agent_sessions.content.dialects import displayable
@@ -36,7 +35,7 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.functions import OctetLength
-from django_agent_sessions.models.querysets import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import VISIBLE_TEXT, StoredText, visible_beginning
 from django_agent_sessions.queries.message_pages import MAX_PAYLOAD_BYTES_SHOWN, MessagePreview
 
 from . import sidebar
@@ -59,7 +58,9 @@ def raw(model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID) 
     """Return a message's payload as JSON, with ``download`` as a file."""
     viewer = get_viewer_or_404(model_admin, request, object_id)
     viewer.require_read()
-    rows = _message_row(viewer, message).annotate(stored=VISIBLE_TEXT)
+    rows = _message_row(viewer, message).annotate(
+        stored=VISIBLE_TEXT, beginning=visible_beginning(HEAD)
+    )
     if request.GET.get("download"):
         text = exact_json.without_hashes(_get_or_404(rows.values_list("stored", flat=True)))
         viewer.record(message, page="download")
@@ -125,7 +126,9 @@ def state(
     viewer = get_viewer_or_404(model_admin, request, object_id)
     viewer.require_read()
     column, rows = _state_row(viewer, kind, row)
-    rows = rows.annotate(stored=Cast(column, TextField()))
+    stored = Cast(column, TextField()) if column == "metadata" else StoredText(column)
+    beginning = Substr(stored, 1, HEAD) if column == "metadata" else StoredText(column, length=HEAD)
+    rows = rows.annotate(stored=stored, beginning=beginning)
     size = _get_or_404(rows.annotate(size=OctetLength("stored")).values_list("size", flat=True))
     viewer.record(row, page="state", column=column)
     if request.GET.get("download"):
@@ -169,8 +172,8 @@ def original(
     A GET never shows it. The viewing and its reason are recorded before the original is read.
     """
     viewer = get_viewer_or_404(model_admin, request, object_id)
-    viewer.require_read()
-    require(request, SessionPermission.VIEW_ORIGINAL)
+    if not viewer.can_view_originals:
+        raise Http404
     expiry = _original_expiry(viewer, message)
     reason = request.POST.get("reason", "").strip()
     context: dict[str, Any] = {
@@ -211,9 +214,7 @@ def _original_pieces(viewer: Viewer, message: UUID) -> list[PartViewModel]:
         rows.values_list(OctetLength("message"), "agent_id", "agent__dialect")
     )
     if size > MAX_PAYLOAD_BYTES_SHOWN:
-        head = _get_or_404(
-            rows.values_list(Substr(Cast("message", TextField()), 1, HEAD), flat=True)
-        )
+        head = _get_or_404(rows.values_list(StoredText("message", length=HEAD), flat=True))
         head = displayable(exact_json.without_hashes(head))
         return [PartViewModel("output", message, html=head, cut=size)]
     payload = _get_or_404(rows.values_list("message", flat=True))
@@ -240,13 +241,11 @@ def _get_or_404(values: QuerySet[Any, Any]) -> Any:
 
 
 def _json_response(rows: QuerySet[Any], size: int) -> HttpResponse:
-    """Return the annotation ``stored``, indented, or its beginning if it is large."""
+    """Return the annotation ``stored``, indented, or ``beginning`` if it is large."""
     if size <= PRETTY:
         text = exact_json.without_hashes(_get_or_404(rows.values_list("stored", flat=True)))
         return _text_response(_indent_json(text))
-    head = exact_json.without_hashes(
-        _get_or_404(rows.values_list(Substr("stored", 1, HEAD), flat=True))
-    )
+    head = exact_json.without_hashes(_get_or_404(rows.values_list("beginning", flat=True)))
     note = _("The first %(count)s characters of %(size)s bytes. Download it to see the rest.")
     return _text_response(f"{note % {'count': HEAD, 'size': size}}\n\n{head}")
 

@@ -108,6 +108,11 @@ class MessageRenderer:
                 self._nested_piece(TranscriptBlock(block.path, (content,)), content)
                 for content in part.parts
             ]
+        inner = [content for nested in block.inner for content in nested.parts]
+        if part.text and not any(content.text for content in (*part.parts, *inner)):
+            # A format may give the text alone, without contents.
+            text = Part(PartKind.TEXT, text=part.text)
+            piece.contents.append(self._nested_piece(TranscriptBlock(block.path, (text,)), text))
 
     def _nested_piece(self, block: TranscriptBlock, part: Part) -> PartViewModel:
         piece = PartViewModel("data", self._row.id, block.path, name=displayable(part.name))

@@ -25,6 +25,7 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.models.fields import ExactJSONField
 from django_agent_sessions.models.functions import OctetLength
+from django_agent_sessions.models.stored_text import StoredText
 from django_agent_sessions.queries.message_pages import MessagePreview
 
 from .json_tree import tree
@@ -167,7 +168,7 @@ def _if_small(column: str) -> Case:
     """Return an expression that is NULL if the column is empty or large, so that it is not read."""
     size = OctetLength(column)
     return Case(
-        When(Q(_is_small(size)), then=F(column)),
+        When(Q(_is_small(size)), then=StoredText(column, output_field=ExactJSONField())),
         default=None,
         output_field=ExactJSONField(null=True),
     )

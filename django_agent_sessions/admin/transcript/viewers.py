@@ -15,6 +15,7 @@ from django_agent_sessions import audit
 from django_agent_sessions.admin.permissions import SessionPermission, may, require
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.models.access import owns
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
 from django_agent_sessions.queries.message_pages import MessagePreview
 
@@ -57,7 +58,7 @@ class Viewer:
     @property
     def is_owner(self) -> bool:
         """Whether the viewer owns the conversation; owners' reading is not recorded."""
-        return self.session.owner_id is not None and self.session.owner_id == self.request.user.pk
+        return owns(self.request.user, self.session)
 
     def query(self, **changes: Any) -> str:
         """Return a query string with the selected options, changed as given; None removes one."""
@@ -145,7 +146,7 @@ def session_actions(model_admin: Any, viewer: Viewer) -> SessionActions:
     query = f"?{filters}" if filters else ""
     may_delete = model_admin.has_delete_permission(request, viewer.session) and not is_held
     return SessionActions(
-        hold=action if action in model_admin.get_actions(request) else "",
+        hold=action if viewer.can_change and action in model_admin.get_actions(request) else "",
         delete_url=f"{viewer.base_url}delete/{query}" if may_delete else "",
         list_url=reverse(f"{model_admin.admin_site.name}:agent_sessions_session_changelist"),
     )
@@ -158,33 +159,39 @@ def get_viewer_or_404(model_admin: Any, request: HttpRequest, object_id: Any) ->
         key = object_id if isinstance(object_id, UUID) else UUID(str(object_id))
     except ValueError:
         raise Http404 from None
-    reads, changes = may(request, SessionPermission.READ), may(request, SessionPermission.CHANGE)
+    title = () if may(request, SessionPermission.READ) else ("title",)
     rows = model_admin.get_queryset(request).using(bridge.database()).select_related("owner")
-    session = rows.defer("metadata", *(() if reads else ("title",))).filter(pk=key).first()
+    session = rows.defer("metadata", *title).filter(pk=key).first()
     if session is None or not model_admin.has_view_permission(request, session):
         raise Http404
     if session.namespace == TOMBSTONE_NAMESPACE:
         # A tombstone: some messages are deleted already, and the rest would be misleading.
         raise Http404
     name = f"{model_admin.admin_site.name}:agent_sessions_session_change"
+
+    def can(*allowed: SessionPermission) -> bool:
+        return may(request, *allowed, session=session)
+
+    reads, changes = can(SessionPermission.READ), can(SessionPermission.CHANGE)
     return Viewer(
         request=request,
         session=session,
         base_url=reverse(name, args=[key]).removesuffix("change/"),
         can_read=reads,
-        can_redact=reads and may(request, SessionPermission.REDACT),
-        can_view_originals=reads and may(request, SessionPermission.VIEW_ORIGINAL),
-        can_export=reads and may(request, SessionPermission.EXPORT),
+        can_redact=reads and can(SessionPermission.REDACT),
+        can_view_originals=reads and can(SessionPermission.VIEW_ORIGINAL),
+        can_export=reads and can(SessionPermission.EXPORT),
         can_change=changes,
-        can_fork=reads and changes and may(request, SessionPermission.ADD),
-        can_delete_branches=changes and may(request, SessionPermission.DELETE),
-        audit_url=_audit_url(model_admin, request, key),
+        can_fork=reads and changes and can(SessionPermission.ADD),
+        can_delete_branches=changes and can(SessionPermission.DELETE),
+        audit_url=_audit_url(model_admin, request, session),
     )
 
 
-def _audit_url(model_admin: Any, request: HttpRequest, session: UUID) -> str:
+def _audit_url(model_admin: Any, request: HttpRequest, session: Session) -> str:
     site = model_admin.admin_site
     # A project's own admin site may not have the audit trail.
-    if not (may(request, SessionPermission.VIEW_AUDIT) and site.is_registered(AuditEvent)):
+    may_view = may(request, SessionPermission.VIEW_AUDIT, session=session)
+    if not (may_view and site.is_registered(AuditEvent)):
         return ""
-    return f"{reverse(f'{site.name}:agent_sessions_auditevent_changelist')}?session={session}"
+    return f"{reverse(f'{site.name}:agent_sessions_auditevent_changelist')}?session={session.pk}"

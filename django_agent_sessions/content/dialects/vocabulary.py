@@ -38,32 +38,36 @@ class ValueKind(Enum):
 class Vocabulary:
     """What a redaction must know of a format, so that its messages stay valid.
 
-    All fields but ``words`` are sets of keys. A key in none of them is content, like its value.
+    All fields but ``words`` are sets of keys. A key in none of them is content, like its value. The
+    redaction of a whole message or block removes such a key, and masks each value that its field
+    does not keep. A redacted *text* is masked in all values but those that its field keeps.
+
+    A key may be in several fields: the key of a tool's name in ``names`` and in ``tool_names``.
     """
 
     keys: frozenset[str] = _EMPTY
-    """Other keys of the format."""
+    """Other keys of the format: kept, while their values are content."""
 
     enums: frozenset[str] = _EMPTY
-    """Keys of enumerated values."""
+    """Keys of enumerated values, which both redactions keep: ``"role"``, with ``words``."""
 
     options: frozenset[str] = _EMPTY
     """Keys of enumerated values, kept only by the redaction of a whole message."""
 
     names: frozenset[str] = _EMPTY
-    """Keys of names that programs look up."""
+    """Keys of names that programs look up, kept only by the redaction of a text."""
 
     name_keyed: frozenset[str] = _EMPTY
-    """Keys of dicts whose keys are such names."""
+    """Keys of dicts whose keys are such names: ``{"results": {"planner": …}}``."""
 
     id_keyed: frozenset[str] = _EMPTY
-    """Keys of dicts whose keys are ids."""
+    """Keys of dicts whose keys are ids: ``{"interrupts": {"i-1": …}}``."""
 
     ids: frozenset[str] = _EMPTY
-    """Keys of ids."""
+    """Keys of ids. A redacted one gets the same replacement everywhere."""
 
     prefixed_ids: frozenset[str] = _EMPTY
-    """Keys of ids that may begin with a prefix for the type of the object."""
+    """Those of ``ids`` whose values may begin with a prefix for the type: ``"fc_1"``."""
 
     object_ids: frozenset[str] = _EMPTY
     """Keys of ids, kept only by the redaction of a whole message."""
@@ -75,25 +79,25 @@ class Vocabulary:
     """Keys that occur beside the ``name`` of a tool, and not beside the name of a person."""
 
     counts: frozenset[str] = _EMPTY
-    """Keys of values that consist of numbers only."""
+    """Keys of numbers, or of dicts that consist of numbers only: ``"usage"``."""
 
     numbers: frozenset[str] = _EMPTY
-    """Keys of positions, sizes and counts."""
+    """Keys of positions, sizes and counts, which both redactions keep."""
 
     free: frozenset[str] = _EMPTY
-    """Keys of values whose keys are content, too."""
+    """Keys of values whose keys are content, too: a tool's arguments."""
 
     sealed: frozenset[str] = _EMPTY
-    """Keys of signatures and of encrypted texts."""
+    """Keys of signatures and of encrypted texts, which are invalid if a part of them is masked."""
 
     digests: frozenset[str] = _EMPTY
-    """Keys of SHA-256 digests."""
+    """Keys of SHA-256 digests, kept only by the redaction of a text."""
 
     base64: frozenset[str] = _EMPTY
-    """Keys of texts in base64. Under them other texts are content."""
+    """Keys of texts in base64, which are searched decoded. Other texts there are content."""
 
     words: frozenset[str] = _EMPTY
-    """The enumerated values."""
+    """The enumerated values themselves: ``"user"``, ``"assistant"``."""
 
     def __or__(self, other: Vocabulary) -> Vocabulary:
         """Return the vocabulary of both formats."""

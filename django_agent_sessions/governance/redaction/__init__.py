@@ -97,15 +97,16 @@ def redact(
     if dry_run:
         write(alias, lambda unsure: plan.search(), what=what)
         return plan.result()
-    receipt = change(
-        key,
-        lambda current: plan.apply(current, expected),
-        what=what,
-        actor=actor,
-        reason=reason,
-        plan=plan,
-        using=alias,
-    )
+    with plan.without_orphans():
+        receipt = change(
+            key,
+            lambda current: plan.apply(current, expected),
+            what=what,
+            actor=actor,
+            reason=reason,
+            plan=plan,
+            using=alias,
+        )
     return receipt.result
 
 

@@ -42,6 +42,7 @@ class RedactionPlan:
         self._families: dict[UUID, MessageCopies] = {}
         self._searches: dict[UUID, SessionSearch] = {}
         self._uploads: dict[UUID, blobs.Uploads] = {}
+        self._superseded: list[blobs.Uploads] = []
         self._attempts = ExitStack()
         self._uploaded: set[UUID] = set()
 
@@ -60,6 +61,7 @@ class RedactionPlan:
             searched += search.search()
             if search.session.pk == self._session:
                 search.require(self._groups.by_message)
+        self._superseded += self._uploads.values()
         self._uploads, self._uploaded = {}, set()
         return searched
 
@@ -127,8 +129,22 @@ class RedactionPlan:
         return [row for row in locked.values() if row is not None]
 
     @contextmanager
+    def without_orphans(self) -> Iterator[None]:
+        """Delete at the end what was uploaded and is not used; if the block raises, everything."""
+        try:
+            yield
+        except Exception:
+            self._searches = {}
+            raise
+        finally:
+            # Also of forks that were deleted meanwhile.
+            keys = self._uploads.keys() - self._searches.keys()
+            for uploads in [*self._superseded, *(self._uploads[key] for key in keys)]:
+                uploads.discard()
+
+    @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Upload the binaries of redacted messages; they are deleted if the block raises."""
+        """Upload the binaries of redacted messages; kept for a retry after a conflict."""
         with ExitStack() as self._attempts, secure_delete(self._using):
             self._uploaded = set()
             self._upload()

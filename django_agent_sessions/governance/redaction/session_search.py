@@ -91,7 +91,7 @@ class SessionSearch:
                 for copy in walk(self._using, self.session, model, keys=keys):
                     self._search_row(searched, copy)
                     count += 1
-            # Only now: a search that a lost connection interrupts begins anew.
+            # Assigned last, so that a search that a lost connection interrupts starts again.
             self._rows[model] = searched
             searched.stale = set()
         return count

@@ -233,4 +233,4 @@ def media_url(view: Any) -> str:
         return ""
     # str.format would read braces of the prefix as a field.
     url = url.replace("{", "%7B").replace("}", "%7D").replace(str(_ANY_MESSAGE), "{message}")
-    return f"{url}?{SCOPE}={SCOPE_ALL}" if view.reaches_everybody else url
+    return f"{url}?{SCOPE}={SCOPE_ALL}" if view.asks_for_everybody else url

@@ -17,8 +17,9 @@ from rest_framework.decorators import action
 from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
-from django_agent_sessions import audit, serving
+from django_agent_sessions import serving
 from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.governance import session_deletion
 from django_agent_sessions.interchange import export_markdown, export_sessions
 from django_agent_sessions.models import (
     AuditEvent,
@@ -139,7 +140,7 @@ class SessionViewSet(SessionDetailAPI):
             return rows
 
         rows = replicas.list_sessions(request, read)
-        if self.reaches_everybody:
+        if self.asks_for_everybody:
             self._record_listing(rows, searched=bool(query))
         data = self.row_serializer_class(rows, many=True, context=self.get_serializer_context())
         response: Response = paginator.get_paginated_response(data.data, **more)
@@ -162,7 +163,7 @@ class SessionViewSet(SessionDetailAPI):
         The server chooses the id. An existing session gets the request's title and metadata, so
         that a client can repeat the request if it does not know its outcome.
         """
-        _ = self.reaches_everybody  # Raises for a wrong `scope`.
+        self.accessible_sessions()  # Raises for a scope that the user may not ask for.
         record, created = self._create(dict(self.read_body(SessionCreateSerializer)))
         row = self.row_of(self.own_sessions(), record.id)
         return self.placed(row, created, request.path.rstrip("/"))
@@ -223,9 +224,8 @@ class SessionViewSet(SessionDetailAPI):
     def destroy(self, request: Any, session: UUID) -> Response:
         """Delete a session with all its messages, unless it is under legal hold."""
         row = self.session(session, SessionPermission.DELETE)
-        with audit.acting(request.user):
-            if not self._store(row).delete(row.session_id):
-                raise Http404
+        if not session_deletion.delete(row.pk, actor=request.user, via="api", using=self.using):
+            raise Http404
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @operation(

@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Any
 
 import pytest
 from agents import Runner
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.db.bridge import arun_orm
+from django_agent_sessions.testing.cancellation import cancelled_after
 
 from .scripted import call
 from .team import assistant, stored, texts, user
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-async def cancelled_after(seconds: float, work: Any) -> bool:
-    """Cancels a piece of work; tells whether it was in time."""
-    task = asyncio.ensure_future(work)
-    await asyncio.sleep(seconds)
-    task.cancel()
-    try:
-        await task
-    except asyncio.CancelledError:
-        return True
-    return False
 
 
 async def test_a_batch_is_whole_or_absent_and_the_next_read_tells():

@@ -81,6 +81,9 @@ class SessionDriver:
         asyncio.run(Runner.run(agent, prompt, session=session, run_config=QUIET))
         return model.requests[-1]
 
+    def kept(self, session_id: str) -> None:
+        """A run reads the session; its agent keeps nothing."""
+
     def check(self, messages: Sequence[Any]) -> None:
         calls = [item["call_id"] for item in messages if item.get("type") == "function_call"]
         results = [m["call_id"] for m in messages if m.get("type") == "function_call_output"]
@@ -122,15 +125,7 @@ class TestSession(
     testing.PopContract[SessionDriver],
     testing.ClearContract[SessionDriver],
     testing.RedactionContract[SessionDriver],
-    testing.AgentContract[SessionDriver],
 ):
-    blocks = {
-        "a call's arguments": (1, ("arguments",)),
-        "an output": (2, ("output",)),
-        "a block of an answer": (3, ("content", 0)),
-    }
-    spans = {"arguments": (1, ("arguments",), 2, 9)}
-
     def driver(self, *, owner: Any = NOBODY, namespace: str = "") -> SessionDriver:
         return SessionDriver(owner, namespace)
 
@@ -144,7 +139,14 @@ class TestLivingSession(
     testing.MemoryContract[LivingSessionDriver],
     testing.RewriteContract[LivingSessionDriver],
     testing.ExclusiveContract[LivingSessionDriver],
+    testing.AgentContract[LivingSessionDriver],
 ):
+    blocks = {
+        "a call's arguments": (1, ("arguments",)),
+        "an output": (2, ("output",)),
+        "a block of an answer": (3, ("content", 0)),
+    }
+    spans = {"arguments": (1, ("arguments",), 2, 9)}
     start = staticmethod(start_worker)
 
     def driver(self, *, owner: Any = NOBODY, namespace: str = "") -> LivingSessionDriver:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.db import bridge
-from django_agent_sessions.governance.redaction import Find, aredact, redact
+from django_agent_sessions.governance.redaction import Find, WholeMessage, aredact, redact
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing, files_containing
@@ -53,6 +55,33 @@ def test_nothing_that_is_added_brings_it_back(work):
     assert texts(stored()) == AFTER[work]
     assert "plantedsecret" not in said[-1]
     assert SessionMessage.objects.filter(text__contains="[REDACTED]").exists()
+
+
+CALL: Any = {
+    "type": "function_call",
+    "id": "fc_1",
+    "call_id": "call_1",
+    "name": "pay",
+    "arguments": '{"pin": "plantedsecret"}',
+    "status": "completed",
+}
+
+
+async def test_a_call_that_was_redacted_as_a_whole_stays_redacted_in_a_history_from_memory():
+    session = DjangoSession("s")
+    await session.add_items([CALL, user("keep this")])
+    items = await session.get_items()
+    (message,) = await bridge.arun_orm(lambda: list(SessionMessage.objects.filter(message_id=0)))
+
+    await aredact(message.session_id, WholeMessage(message.pk), reason="A request")
+    redacted = await bridge.arun_orm(stored)
+    # As a compaction does.
+    await session.clear_session()
+    await session.add_items(items)
+
+    assert await bridge.arun_orm(stored) == redacted == [redacted[0], user("keep this")]
+    assert {**redacted[0], "arguments": None} == {**CALL, "arguments": None}
+    assert await bridge.arun_orm(columns_containing, "plantedsecret") == []
 
 
 async def test_what_another_process_added_is_popped_without_mixing_up_what_is_known():

@@ -74,6 +74,14 @@ def test_a_first_write_finds_or_makes_both():
     assert len(statements(DjangoSession("s").add_items([user("a")]))) == 4 + WRITTEN
 
 
+def test_a_long_conversation_takes_as_many_as_a_short_one(open_session):
+    asyncio.run(open_session.add_items([user("a")] * 1000))
+
+    assert statements(open_session.get_items(limit=10)) == ["SELECT"]
+    assert len(statements(open_session.add_items([user("c")]))) == WRITTEN
+    assert len(statements(open_session.pop_item())) == 2
+
+
 def test_a_run_with_a_tool_takes_one_read_and_three_writes(open_session):
     agent = assistant(call("add", a=1, b=2), "Three.")
 

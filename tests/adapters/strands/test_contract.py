@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import uuid4
 
 from strands import Agent, tool
-from strands.hooks import BeforeInvocationEvent, MessageAddedEvent
+from strands.hooks import AfterInvocationEvent, BeforeInvocationEvent, MessageAddedEvent
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
@@ -71,6 +72,8 @@ class ManagerDriver(MessageDriver):
         for payload in payloads:
             agent.messages.append(payload)
             self.manager_of(agent).append_message(payload, agent)
+        # The end of the run counts the messages.
+        asyncio.run(agent.hooks.invoke_callbacks_async(AfterInvocationEvent(agent)))
 
     def read(self, session_id: str) -> list[Any]:
         return self.agent(session_id).messages
@@ -108,6 +111,9 @@ class ManagerDriver(MessageDriver):
         agent.model = model = ScriptedModel(script)
         agent(prompt)
         return model.requests[-1]
+
+    def kept(self, session_id: str) -> Any:
+        return self.agent(session_id).messages
 
     def check(self, messages: Sequence[Any]) -> None:
         roles = [message["role"] for message in messages]
@@ -164,15 +170,7 @@ class LivingManagerDriver(ManagerDriver):
 class TestManager(
     testing.ConversationContract[ManagerDriver],
     testing.AnyContextContract[ManagerDriver],
-    testing.AgentContract[ManagerDriver],
 ):
-    blocks = {
-        "a tool call's block": (1, ("content", 0)),
-        "a result's block": (2, ("content", 0)),
-        "what a result holds": (2, ("content", 0, "toolResult", "content", 0)),
-    }
-    spans = {"a prompt": (0, ("content", 0, "text"), 0, 3)}
-
     def driver(self, *, owner: Any = NOBODY, namespace: str = "") -> ManagerDriver:
         return ManagerDriver(owner, namespace)
 
@@ -181,8 +179,15 @@ class TestLivingManager(
     testing.AdapterContract[LivingManagerDriver],
     testing.MemoryContract[LivingManagerDriver],
     testing.ExclusiveContract[LivingManagerDriver],
+    testing.AgentContract[LivingManagerDriver],
 ):
-    append_statements = 1
+    append_statements = 2
+    blocks = {
+        "a tool call's block": (1, ("content", 0)),
+        "a result's block": (2, ("content", 0)),
+        "what a result holds": (2, ("content", 0, "toolResult", "content", 0)),
+    }
+    spans = {"a prompt": (0, ("content", 0, "text"), 0, 3)}
     start = staticmethod(start_worker)
 
     def driver(self, *, owner: Any = NOBODY, namespace: str = "") -> LivingManagerDriver:

@@ -10,7 +10,8 @@ from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.store import SessionStore
 
 from .agents import build, expect_real, expect_valid, requests, stored, texts, yes_to
-from .scripted import call
+from .held import summarizing
+from .scripted import Overflow, call
 from .test_orchestrators import elsewhere
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -72,6 +73,27 @@ def test_one_tool_asks_and_the_other_was_done_already():
     ]
     assert build().state.get() == {"sums": 1}
     expect_real(build().messages)
+
+
+def test_an_agent_that_is_built_again_equals_the_one_that_asked():
+    sums = [call("add", a=1, b=2), call("approve", what="delete")]
+    living = build("Yes.", Overflow(), "SUMMARY", "Fine.", sums, conversation_manager=summarizing())
+    living.state.set("mood", "good")
+    living("Hello")
+    living("And?")
+    living("Do both")
+
+    again = build(conversation_manager=summarizing())
+
+    assert texts(again.messages)[0] == "SUMMARY"
+    assert again.messages == living.messages
+    assert again.state.get() == living.state.get() == {"mood": "good", "sums": 1}
+    managers = [agent.conversation_manager.get_state() for agent in (again, living)]
+    assert managers[0] == managers[1]
+    assert managers[0]["removed_message_count"] > 0
+    assert again._interrupt_state == living._interrupt_state
+    assert again._interrupt_state.activated
+    assert again._interrupt_state.interrupts
 
 
 @pytest.mark.process

@@ -19,10 +19,10 @@ from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing, files_containing
 from tests.adapters.processes import hold, let_go
 
-from .agents import build
+from .agents import build, texts
 from .held import SECRET, summarizing
 from .process import graph
-from .scripted import ScriptedModel, call
+from .scripted import Overflow, ScriptedModel, call
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -143,6 +143,28 @@ def test_strands_own_manager_brings_nothing_back_into_an_orchestrator():
     repository.update_multi_agent("s", made)
 
     assert columns_containing("plantedsecret") == []
+
+
+def test_a_summary_that_is_made_later_and_quotes_it_is_masked():
+    agent = build(
+        f"I note {SECRET}.",
+        "Yes.",
+        Overflow(),
+        f"SUMMARY: they said {SECRET}",
+        "After.",
+        conversation_manager=summarizing(),
+    )
+    agent(f"My code is {SECRET}")
+    agent("Is it noted?")
+
+    redact(SessionStore().get("s").id, Find(SECRET), reason="A request")
+    agent("Go on")
+
+    again = build(conversation_manager=summarizing())
+    assert texts(again.messages)[0] == "SUMMARY: they said [REDACTED]"
+    assert again.messages == agent.messages
+    assert columns_containing("plantedsecret") == []
+    assert files_containing("plantedsecret") == []
 
 
 class NotingManager(SlidingWindowConversationManager):

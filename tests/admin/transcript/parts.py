@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from django_agent_sessions.models import SessionMessage
 from tests.admin.transcripts import page_url
+from tests.sealed import update_content
 
 PNG = b"\x89PNG\r\n\x1a\n and pixels"
 KEPT = {"REDACTION_KEEP_ORIGINAL": True, "REDACTION_ORIGINAL_TTL": 3600}
@@ -27,6 +28,6 @@ def media(client, *path, **query):
 
 
 def redact(message_id: int, redaction, payload, **columns) -> None:
-    SessionMessage.objects.filter(message_id=message_id).update(
-        redacted_at=timezone.now(), redaction=redaction.pk, redact_message=payload, **columns
-    )
+    rows = SessionMessage.objects.filter(message_id=message_id)
+    columns |= {"redacted_at": timezone.now(), "redaction": redaction.pk}
+    update_content(rows, {"redact_message": payload}, **columns)

@@ -11,6 +11,7 @@ from django.utils import timezone
 from django_agent_sessions.models import AuditEvent, SessionMessage
 from tests.admin.people import staff
 from tests.admin.transcripts import page_url, said, shown
+from tests.sealed import update_content
 
 from .parts import KEPT, PNG, endpoint, image, media, redact
 
@@ -21,7 +22,8 @@ def test_the_redacted_version_is_what_every_endpoint_gives(client, reader, talke
     settings.AGENT_SESSIONS = KEPT
     store.append(talker, said("user", "the secret", image(PNG)))
     redacted = said("user", "[REDACTED]", "[REDACTED]")
-    SessionMessage.objects.update(redact_message=redacted, redacted_at=timezone.now(), text="")
+    redaction = {"redact_message": redacted}
+    update_content(SessionMessage.objects.all(), redaction, redacted_at=timezone.now(), text="")
 
     assert media(client, "content", 1).status_code == 404
     assert client.get(endpoint("text"), {"path": '["content",0]'}).content == b"[REDACTED]"

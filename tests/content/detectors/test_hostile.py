@@ -1,4 +1,4 @@
-"""A megabyte that was made to keep a detector busy does not: quadratic work would take hours."""
+"""A long text that was made to keep a detector busy does not: quadratic work would take hours."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from django_agent_sessions.content.detectors import available, detect
 
-SIZE = 1_000_000
+SIZE = 250_000
 PIECES = [
     *("a", "1", "-", ":", "(", "\\", "\\n", "a@", "a@a.", "%40", "1 ", "1-", "1.", "1:", "a:"),
     *("4111 ", "DE89 ", "DE89 1", "ssn ", "+1", " +1 415 ", "tel ", "::1 ", "://", "://a:a"),
@@ -16,7 +16,6 @@ PIECES = [
 ]
 
 
-# Over a second: every detector looks through a megabyte.
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("piece", PIECES)
 def test_a_megabyte_of_one_piece_is_looked_through(piece):

@@ -12,7 +12,7 @@ from .made import KEYS, MADE, NAMED, NAMED_SECRETS, PLACES, drawn, placed
 
 
 @pytest.mark.parametrize("name", sorted(MADE))
-@settings(max_examples=300)
+@settings(max_examples=7 * settings().max_examples)
 @given(data=st.data())
 def test_everything_made_after_the_rules_is_found_with_exactly_its_boundaries(name, data):
     thing = data.draw(MADE[name])

@@ -215,7 +215,7 @@ def test_every_openai_item_yields_a_part(item):
 def test_nesting_of_any_depth_is_read(dialect, place):
     deep_list: Any = []
     deep_dict: Any = {}
-    for _ in range(50_000):
+    for _ in range(10_000):
         deep_list, deep_dict = [deep_list], {"content": deep_dict}
     for deep in (deep_list, deep_dict):
         assert read(dialect, place(deep))

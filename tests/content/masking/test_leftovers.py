@@ -123,7 +123,7 @@ def test_all_that_masks_side_by_side_may_stand_for_is_known(before, after, taken
 # Over a second: only a large text shows a cost that grows with its square.
 @pytest.mark.timeout(60)
 def test_very_many_masks_side_by_side_are_told_apart_in_time():
-    secrets = masked_texts("ab c " * 20_000, "[REDACTED] " * 20_000)
+    secrets = masked_texts("ab c " * 10_000, "[REDACTED] " * 10_000)
 
     assert "ab c" in secrets
 

@@ -36,6 +36,7 @@ from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.snapshots import SnapshotStorageStore
 from django_agent_sessions.usage import roll_up
 from django_agent_sessions.values.records import SessionRecord
+from tests.sealed import update_content
 
 from .planting import SECRET
 from .timelines import (
@@ -341,7 +342,7 @@ def test_a_guardrail_redacts_copies_and_other_forms_too(store):
 
 def test_a_hold_refuses_what_snapshots_and_objects_hold(store):
     session, _ = plant(store, SECRET)
-    SessionAgent.objects.update(state={})
+    update_content(SessionAgent.objects.all(), {"state": {}})
     hold(session.id, reason="court")
     before = rows_of(*TABLES)
 

@@ -303,6 +303,33 @@ def test_a_deleted_row_is_told_and_so_is_what_takes_its_position(talk):
     assert [event for event in follower.follow() if event[0] == "new"] == [("new", "three")]
 
 
+DELETIONS = {
+    "row": lambda rows: [row.delete() for row in rows],
+    "queryset": lambda rows: rows.delete(),
+}
+
+
+@pytest.mark.parametrize("way", DELETIONS)
+def test_messages_deleted_from_the_middle_are_told_and_no_other_session_is(talk, store, way):
+    for number in range(6):
+        talk.say(f"a{number}", "a")
+        talk.say(f"b{number}", "b")
+    other = store.agents.open(store.open("other"))
+    store.append_many(other, [payload("x"), payload("y")])
+    follower, watching = Follower(talk, "start"), Follower(talk)
+    follower.follow()
+
+    DELETIONS[way](SessionMessage.objects.filter(session=talk.id, message_id__in=[1, 3]))
+
+    assert sorted(follower.follow(count=3)) == sorted(
+        [("removed", "1")] * 2 + [("new", f"{agent}{at}") for agent in "ab" for at in (2, 4, 5)]
+    )
+    assert follower.screen == stored(talk)
+    assert ("removed", "1") in watching.follow()
+    changes = SessionMessage.objects.filter(agent=other.id).values_list("change", flat=True)
+    assert set(changes) == {0}
+
+
 def test_a_cursor_of_a_session_that_was_restored_is_reset(talk):
     talk.say("one")
     Session.objects.update(change=7)

@@ -24,7 +24,8 @@ class KnownAgent:
 
     ``messages`` is None if they were evicted. ``document`` is the rest of the snapshot.
     ``outdated`` means that ``messages`` still contains redacted texts, as does the memory of its
-    writer.
+    writer. ``evicted`` means that another writer may have texts that were redacted after its
+    messages were evicted; ``refused``, that such a writer was told to restore.
     """
 
     session: UUID
@@ -39,6 +40,8 @@ class KnownAgent:
     state: AgentState | None = field(default=None, repr=False)
     corrections: RedactionLog = field(default_factory=RedactionLog, repr=False)
     outdated: bool = False
+    evicted: bool = False
+    refused: bool = False
     size: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:

@@ -122,6 +122,8 @@ class AgentSave:
             state=self._state,
             corrections=self._corrections,
             outdated=self._outdated,
+            evicted=bool(self._known and self._known.evicted),
+            refused=bool(self._known and self._known.refused),
         )
 
     def _is_stale(self, head: SaveState, known: KnownAgent | None) -> bool:
@@ -130,6 +132,9 @@ class AgentSave:
             if exists and head.epoch not in (0, self._epoch):
                 raise _stale(head)
             return False
+        if known.evicted and not self._was_restored(known):
+            known.refused = True
+            raise _stale(head)
         if head.epoch == known.epoch:
             return False
         if known.messages is None:
@@ -138,6 +143,15 @@ class AgentSave:
             # The conversation was rewound, and the moved messages may have been redacted.
             raise _stale(head)
         return True
+
+    def _was_restored(self, known: KnownAgent) -> bool:
+        """Return whether the writer has the messages as they were read, and perhaps new ones."""
+        if known.messages is None:
+            return False
+        before, _ = _split(match_messages(self._data, self._first, known.messages)[0])
+        if any(item.known is None or item.message is not None for item in before):
+            return False
+        return [item.known for item in before[-1:]] == known.messages[-1:]
 
     # --- find the messages --------------------------------------------------------------------
 

@@ -47,8 +47,10 @@ def keep_redactions(
     """
     if known is None or known.agent != now.agent:
         return now
-    now = replace(now, corrections=known.corrections, outdated=known.outdated)
+    evicted = known.evicted and not known.refused
+    now = replace(now, corrections=known.corrections, outdated=known.outdated, evicted=evicted)
     if known.epoch != now.epoch:
+        now.evicted |= known.messages is None
         contents = {position: loaded.contents[position] for position in loaded.redacted}
         now.outdated |= note_messages(known, contents)
         if known.snapshot_id == now.snapshot_id:

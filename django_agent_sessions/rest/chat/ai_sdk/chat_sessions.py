@@ -22,6 +22,7 @@ from django_agent_sessions.content.paths import Path
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import InvalidIdError, SessionConflictError
 from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.models.access import owned_by_viewer
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.models.querysets import SessionQuerySet
 from django_agent_sessions.queries import message_pages
@@ -137,7 +138,7 @@ class ChatSessionAPI(StreamingAPI):
             raise Http404 from None
         rows = sessions.defer("metadata", "origin")
         # Clients' ids are unique per user only.
-        row = rows.owned_by(self.request.user.pk).filter(external_id=key).first()
+        row = rows.filter(owned_by_viewer(self.request.user), external_id=key).first()
         if row is None and (pk := parse_uuid(key)) is not None:
             row = rows.filter(pk=pk).first()
         if row is None:
@@ -150,7 +151,7 @@ class ChatSessionAPI(StreamingAPI):
             url = reverse("agent_sessions_api:message-media", args=[message])
         except NoReverseMatch:
             return None
-        everybody = f"&{SCOPE}={SCOPE_ALL}" if self.reaches_everybody else ""
+        everybody = f"&{SCOPE}={SCOPE_ALL}" if self.asks_for_everybody else ""
         return f"{url}?path={quote(json.dumps(list(path)))}{everybody}"
 
     def read_messages(

@@ -13,13 +13,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, TextField
-from django.db.models.functions import Substr
+from django.db.models import Q
 from django.utils.crypto import salted_hmac
 
 from django_agent_sessions.content import exact_json, masking
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.models.querysets import VISIBLE_TEXT, MessageQuerySet
+from django_agent_sessions.models.querysets import MessageQuerySet
+from django_agent_sessions.models.stored_text import StoredText, visible_beginning
 from django_agent_sessions.values.ids import MAX_ID_LENGTH
 
 # The longest id, with every character written as two escapes, and the text around it.
@@ -74,7 +74,7 @@ def find_by_digest(rows: MessageQuerySet, digest: str) -> StoredThreadMessage | 
 
 def filter_format(rows: MessageQuerySet, name: str) -> MessageQuerySet:
     """Return the messages of one format, whose name is ASCII."""
-    head = Substr(VISIBLE_TEXT, 1, HEAD_LENGTH, output_field=TextField())
+    head = visible_beginning(HEAD_LENGTH)
     return rows.annotate(head=head).filter(head__contains=f'"format":"{name}","content":')
 
 
@@ -106,9 +106,9 @@ _COLUMNS = ("message_id", "pk", "redacted_at", "now", "before")
 
 def _annotate_heads(rows: MessageQuerySet) -> MessageQuerySet:
     return rows.annotate(
-        now=Substr(VISIBLE_TEXT, 1, _HEAD_LENGTH, output_field=TextField()),
+        now=visible_beginning(_HEAD_LENGTH),
         # The original, because the client knows a message by its id from before a redaction.
-        before=Substr("message", 1, _HEAD_LENGTH, output_field=TextField()),
+        before=StoredText("message", length=_HEAD_LENGTH),
     )
 
 

@@ -16,8 +16,14 @@ from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, ExactJSONField
 from django_agent_sessions.models.functions import OctetLength
-from django_agent_sessions.models.querysets import VISIBLE_TEXT, MessageQuerySet
-from django_agent_sessions.queries.message_pages import TEXT_BEGINNING_LENGTH, visible_payload
+from django_agent_sessions.models.querysets import MessageQuerySet
+from django_agent_sessions.models.stored_text import (
+    VISIBLE_TEXT,
+    OpenedTextField,
+    visible_beginning,
+    visible_payload,
+)
+from django_agent_sessions.queries.message_pages import TEXT_BEGINNING_LENGTH
 from django_agent_sessions.rest.chat.ai_sdk.ui_messages import UIMessage, page_of
 from django_agent_sessions.rest.converters import parse_uuid
 from django_agent_sessions.rest.serializers.fields import displayable_json, format_datetime
@@ -45,7 +51,7 @@ def client_messages(agent: UUID | None, using: str) -> MessageQuerySet:
 
 def oldest_message(rows: MessageQuerySet) -> tuple[UUID, str | None] | None:
     """Return the key and the parent's id of the oldest message."""
-    start = Substr(VISIBLE_TEXT, 1, HEAD_LENGTH, output_field=TextField())
+    start = visible_beginning(HEAD_LENGTH)
     first = rows.annotate(start=start).values_list("pk", "start").first()
     return None if first is None else (first[0], parse_head(first[1]).get("parent_id"))
 
@@ -107,14 +113,14 @@ def _payloads(
             room -= size
     large = When(pk__in=too_large, then=Value(None))
     heads = When(pk__in=too_large, then=Substr("text", 1, TEXT_BEGINNING_LENGTH))
-    starts = When(pk__in=too_large, then=Substr(VISIBLE_TEXT, 1, HEAD_LENGTH))
+    starts = When(pk__in=too_large, then=visible_beginning(HEAD_LENGTH))
     values = (
         rows.order_by()
         .filter(pk__in=[key for key, *_ in figures])
         .annotate(
             payload=Case(large, default=visible_payload(), output_field=ExactJSONField(null=True)),
             head=Case(heads, default=Value(""), output_field=TextField()),
-            start=Case(starts, default=Value(""), output_field=TextField()),
+            start=Case(starts, default=Value(""), output_field=OpenedTextField(HEAD_LENGTH)),
         )
         .values_list("pk", "payload", "head", "role", "start")
     )

@@ -9,9 +9,9 @@ from rest_framework.exceptions import ValidationError
 
 from django_agent_sessions.content.dialects import ASSISTANT_UI
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
+from django_agent_sessions.governance.session_change import SessionChange, change
 from django_agent_sessions.models import Session
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.locking import with_session_lock
 from django_agent_sessions.values.ids import validate_id
 from django_agent_sessions.values.records import AgentRecord, Usage
 
@@ -49,7 +49,7 @@ class ThreadWriter:
             validate_id(parent, "parent_id")
         if own_id is not None and own_id == parent:
             raise ValidationError({"parent_id": ["Must not be the id of the message itself."]})
-        return self._locked(lambda row: self._keep(row, own_id, parent, name, content))
+        return self._change(lambda current: self._keep(current, own_id, parent, name, content))
 
     def change(self, name: str, content: dict[str, Any]) -> None:
         """Replace the content of a message; a redacted message is not changed.
@@ -60,22 +60,23 @@ class ThreadWriter:
         own_id = _own_id(content)
         if own_id is not None and own_id != name:
             raise ValidationError({"content": ["The id must be the id of the message."]})
-        self._locked(lambda row: self._change(row, name, content))
+        self._change(lambda current: self._replace(current, name, content))
 
-    def _locked(self, work: Callable[[Session], R]) -> R:
+    def _change(self, apply: Callable[[SessionChange], R]) -> R:
         # Serializes clients that send the same message, and redactions.
         key = self._session.pk
         what = f"storing a message in session {key}"
-        return with_session_lock(self._store.using, key, work, what=what, savepoint=False)
+        return change(key, apply, what=what, using=self._store.using).result
 
     def _keep(
         self,
-        row: Session,
+        current: SessionChange,
         own_id: str | None,
         parent: str | None,
         name: str,
         content: dict[str, Any],
     ) -> str:
+        row = current.session
         agent = self._agent(row)
         rows = agent_messages(agent.id, self._store.using)
         stored = find_by_ids(rows, *(key for key in (own_id, parent) if key is not None))
@@ -87,7 +88,7 @@ class ThreadWriter:
         else:
             existing = next((message for message in stored if own_id in message.names), None)
         if existing is not None:
-            self._rewrite(row, agent, existing, name, content)
+            self._rewrite(current, agent, existing, name, content)
             return existing.id
         using = self._store.using
         if (
@@ -104,20 +105,22 @@ class ThreadWriter:
             "content": content,
         }
         self._store.append(agent, payload, epoch=row.redaction_epoch)
+        current.changed = True
         return str(payload["id"])
 
-    def _change(self, row: Session, name: str, content: dict[str, Any]) -> None:
+    def _replace(self, current: SessionChange, name: str, content: dict[str, Any]) -> None:
+        row = current.session
         agent = self._store.agents.find(self._store.get(row.session_id), CLIENT_AGENT_ID)
         messages = []
         if agent is not None and agent.dialect == ASSISTANT_UI:
             messages = find_by_ids(agent_messages(agent.id, self._store.using), name)
         if agent is None or not messages:
             raise SessionNotFoundError(f"session {row.pk} has no message of a client with this id")
-        self._rewrite(row, agent, messages[0], None, content)
+        self._rewrite(current, agent, messages[0], None, content)
 
     def _rewrite(
         self,
-        row: Session,
+        current: SessionChange,
         agent: AgentRecord,
         message: StoredThreadMessage,
         name: str | None,
@@ -125,13 +128,14 @@ class ThreadWriter:
     ) -> None:
         if message.redacted_at is not None:
             return
+        row = current.session
         record = self._store.messages.find(agent, message.position)
-        current = {} if record is None else record.content
-        name = name or current.get("format", "")
-        if current.get("content") == content and current.get("format") == name:
+        stored = {} if record is None else record.content
+        name = name or stored.get("format", "")
+        if stored.get("content") == content and stored.get("format") == name:
             return
         # The parent stays the same, so that no message becomes its own ancestor.
-        parent_id = current.get("parent_id")
+        parent_id = stored.get("parent_id")
         payload = {
             "id": message.id,
             "content_digest": content_digest(row.pk, parent_id, name, content),
@@ -143,6 +147,7 @@ class ThreadWriter:
             agent, message.position, payload, epoch=row.redaction_epoch, key=message.key
         )
         self._store.touch(row.pk, Usage())
+        current.changed = True
 
     def _agent(self, row: Session) -> AgentRecord:
         agent = self._store.agents.open(

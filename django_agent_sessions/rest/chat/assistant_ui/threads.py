@@ -9,11 +9,10 @@ from rest_framework import serializers
 
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.content.masking import MASK_PATTERN
-from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.governance.session_change import SessionChange, change
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
 from django_agent_sessions.rest.serializers.fields import format_datetime
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.locking import lock_session, tracked_atomic, write
 from django_agent_sessions.values.records import SessionRecord
 
 FORMAT_PATTERN = r"\A[A-Za-z0-9][A-Za-z0-9._/-]{0,63}\Z"
@@ -106,16 +105,14 @@ def set_title(store: SessionStore, session: Session, title: str) -> str:
     """
     key = session.pk
 
-    def run(unsure: bool) -> str:
-        with tracked_atomic(store.using):
-            row = lock_session(store.using, key)
-            if row is None:
-                raise SessionNotFoundError(f"session {key} does not exist")
-            if row.title or row.redaction_epoch != session.redaction_epoch:
-                return row.title
-            return store.sessions.update(key, title=title).title
+    def apply(current: SessionChange) -> str:
+        row = current.session
+        if row.title or row.redaction_epoch != session.redaction_epoch:
+            return row.title
+        return store.sessions.update(key, title=title).title
 
-    return write(store.using, run, what=f"setting the title of session {key}", savepoint=False)
+    what = f"setting the title of session {key}"
+    return change(key, apply, what=what, using=store.using).result
 
 
 def first_words(messages: object) -> str:

@@ -15,6 +15,7 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.response import Response
 
 from django_agent_sessions.content.dialects import ASSISTANT_UI
+from django_agent_sessions.governance import session_deletion
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.models.querysets import MessageQuerySet
@@ -66,7 +67,7 @@ class AssistantUIView(SessionAPI):
     content_negotiation_class: Any = AcceptNegotiation
 
     @property
-    def reaches_everybody(self) -> bool:
+    def asks_for_everybody(self) -> bool:
         """Always false: the client lists the user's own threads only."""
         return False
 
@@ -144,7 +145,7 @@ class ThreadView(AssistantUIView):
     def delete(self, request: Any, thread: UUID) -> Response:
         """Delete a thread with all its messages."""
         row = self.session(thread, SessionPermission.DELETE)
-        if not self.store_of(row).delete(row.session_id):
+        if not session_deletion.delete(row.pk, actor=request.user, via="api", using=self.using):
             raise Http404
         return Response(status=status.HTTP_204_NO_CONTENT)
 

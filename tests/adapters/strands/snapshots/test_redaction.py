@@ -11,6 +11,7 @@ from strands.agent.conversation_manager import SlidingWindowConversationManager
 from strands.types.exceptions import StorageError
 
 from django_agent_sessions.adapters.strands import DjangoStorage
+from django_agent_sessions.adapters.strands.snapshots import storage_operations
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import Session, SessionMessage, Snapshot, StoredObject
 from django_agent_sessions.testing import columns_containing
@@ -116,6 +117,31 @@ def test_a_read_after_the_redaction_does_not_hide_what_another_agent_of_the_proc
     run(storage.write(LATEST, saved(first, a, repeats, state={"note": SECRET})))
 
     assert columns_containing(SECRET) == []
+
+
+@pytest.mark.parametrize("tracked", [True, False])
+def test_a_read_after_the_messages_were_evicted_does_not_let_an_old_agent_bring_it_back(
+    tracked, monkeypatch
+):
+    monkeypatch.setattr(storage_operations, "_MAX_BYTES", 500)
+    storage = DjangoStorage()
+    first, a = message(f"My code is {SECRET}", tracked=tracked), message("a", "assistant", tracked)
+    run(storage.write(LATEST, saved(first, a)))
+    other = LATEST.replace("session/s/", "session/other/")
+    run(storage.write(other, saved(message("x" * 500))))
+
+    redact(Session.objects.get(session_id="s").pk, Find(SECRET), reason="asked for")
+    restored = json.loads(run(storage.read(LATEST)) or b"")["data"]["messages"]
+    repeats = message(f"You said {SECRET}", "assistant", tracked)
+    for old in (saved(first, a, repeats), saved(first, repeats)):
+        with pytest.raises(StorageError, match="restore the agent and try again"):
+            run(storage.write(LATEST, old))
+
+    assert columns_containing(SECRET) == []
+    run(storage.write(LATEST, saved(*restored, message("b"))))
+    restored = json.loads(run(storage.read(LATEST)) or b"")["data"]["messages"]
+    run(storage.write(LATEST, saved(message("A summary"), *restored[1:])))
+    assert columns_containing("A summary")
 
 
 def test_whoever_was_not_restored_by_this_storage_is_told_to_be():

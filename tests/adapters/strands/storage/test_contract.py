@@ -39,6 +39,9 @@ class TestContract(Contract[StorageDriver]):
         layout = Layout(FileSystemStorage(self.path), "files")
         return layout.message_numbers(session_id, RepositoryDriver.agent_id)
 
+    def message_count(self, session_id: str) -> int:
+        return len(self.positions(session_id))  # Files have no counter.
+
     test_order = ConversationContract.test_messages_stay_in_order_at_dense_positions
     test_writers = ConversationContract.test_writers_at_the_same_time_all_keep_their_messages
     test_spaces = ConversationContract.test_sessions_and_namespaces_do_not_meet

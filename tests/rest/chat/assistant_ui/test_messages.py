@@ -184,6 +184,14 @@ def test_reading_and_storing_take_the_same_statements_in_a_thread_of_any_length(
     assert max(few) <= 20
 
 
+def test_a_message_that_is_sent_again_leaves_the_session_as_it_is(cloud, thread):
+    said = cloud.say(thread, ui("user", "hello"))
+    before = Session.objects.values().get(pk=thread)
+
+    assert cloud.say(thread, ui("user", "hello")) == said
+    assert Session.objects.values().get(pk=thread) == before
+
+
 def test_what_does_not_fit_a_page_is_shortened_and_keeps_its_place(cloud, thread, monkeypatch):
     made = [cloud.say(thread, ui("user", "x" * 5000))]
     made.append(cloud.say(thread, ui("user", "short"), made[0]))

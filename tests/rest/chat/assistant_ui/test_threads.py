@@ -152,7 +152,8 @@ def test_a_deleted_thread_is_gone_and_its_deletion_recorded(cloud, thread):
 
     assert cloud.ask("get", f"threads/{thread}").status_code == 404
     assert cloud.ask("delete", f"threads/{thread}").status_code == 404
-    assert AuditEvent.objects.filter(session=thread, action="deleted").exists()
+    event = AuditEvent.objects.get(session=thread, action="deleted")
+    assert (event.actor, event.details) == ("ada", {"via": "api", "messages": 0})
 
 
 def test_a_session_of_another_namespace_is_opened_renamed_and_deleted_too(cloud, ada):

@@ -1,163 +1,25 @@
-"""System checks of the settings and the databases."""
+"""System checks of the databases."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.apps import AppConfig
-from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as CheckWarning
-from django.core.files.storage import storages
 from django.db import DatabaseError, connections, router
 from django.db.models import Model
 
 from django_agent_sessions import conf
-from django_agent_sessions.content import dialects
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
 
-_Check = Callable[..., list[CheckMessage]]
-
-
-def _requires_valid(*keys: str) -> Callable[[_Check], _Check]:
-    """Skip a check if one of the keys that it reads is invalid, which ``E001`` reports.
-
-    Invalid values of other keys do not skip it, so that all problems are reported at once.
-    """
-
-    def decorated(check: _Check) -> _Check:
-        @functools.wraps(check)
-        def checked(
-            app_configs: Sequence[AppConfig] | None = None, **kwargs: Any
-        ) -> list[CheckMessage]:
-            return check(app_configs, **kwargs) if conf.are_valid(*keys) else []
-
-        return checked
-
-    return decorated
+from .settings import requires_valid
 
 
 @register
-def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Check ``AGENT_SESSIONS`` for unknown keys, wrong types and unknown aliases."""
-    problems: list[CheckMessage] = [
-        Error(message, hint=hint, id="agent_sessions.E001")
-        for message, hint in conf.problems(conf.raw_settings())
-    ]
-    for key in filter(conf.are_valid, ("DATABASE", "LISTEN_DATABASE", "REPLICA_DATABASE")):
-        alias = getattr(conf.get_settings(), key)
-        # An empty DATABASE asks the routers, like None; the other keys must name an alias.
-        if key == "DATABASE" and not alias:
-            continue
-        if alias is not None and alias not in connections:
-            problems.append(
-                Error(
-                    f"AGENT_SESSIONS[{key!r}] is {alias!r}, which is not an alias in DATABASES",
-                    hint=f"The aliases in DATABASES are: {', '.join(sorted(connections))}.",
-                    id="agent_sessions.E002",
-                )
-            )
-    return problems
-
-
-@register
-@_requires_valid("DATABASE", "REPLICA_DATABASE")
-def check_replica(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Check that the replica is read at all, and that users see their own writes."""
-    problems: list[CheckMessage] = []
-    if conf.get_settings().REPLICA_DATABASE is None:
-        return problems
-    if _MIDDLEWARE not in settings.MIDDLEWARE:
-        problems.append(
-            CheckWarning(
-                "AGENT_SESSIONS['REPLICA_DATABASE'] is set without the middleware that lets users "
-                "read their own writes: a new session may be missing from its user's list",
-                hint=f"Add {_MIDDLEWARE!r} to MIDDLEWARE.",
-                id="agent_sessions.W006",
-            )
-        )
-    primary = bridge.database()
-    if primary in connections and connections[primary].settings_dict["ATOMIC_REQUESTS"]:
-        problems.append(
-            CheckWarning(
-                "AGENT_SESSIONS['REPLICA_DATABASE'] is set, but the replica is never used: every "
-                f"request is a transaction on {primary!r} and must read its own writes",
-                hint=f"Remove ATOMIC_REQUESTS from DATABASES[{primary!r}].",
-                id="agent_sessions.W007",
-            )
-        )
-    return problems
-
-
-_MIDDLEWARE = "django_agent_sessions.serving.middleware.reading_own_writes"
-
-
-@register
-@_requires_valid("DETECTORS", "REDACT_ON_WRITE")
-def check_detectors(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Check that the configured detectors exist, so that no write fails because of them."""
-    try:
-        # Imported here because compiling their patterns would slow down every start of Django.
-        from django_agent_sessions.content import detectors
-
-        detectors.names()
-        detectors.load(conf.get_settings().REDACT_ON_WRITE)
-    except ConfigurationError as error:
-        return [
-            Error(
-                str(error),
-                hint="See AGENT_SESSIONS['DETECTORS'] and AGENT_SESSIONS['REDACT_ON_WRITE'].",
-                id="agent_sessions.E003",
-            )
-        ]
-    return []
-
-
-@register
-@_requires_valid("DIALECTS")
-def check_dialects(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Check that the configured message formats exist; without them transcripts show JSON."""
-    problems: list[CheckMessage] = []
-    for path in conf.get_settings().DIALECTS:
-        try:
-            dialects.load(path)
-        except Exception as error:
-            problems.append(
-                Error(
-                    f"AGENT_SESSIONS['DIALECTS'] has {path!r}, which cannot be loaded: {error}",
-                    hint="Set it to the dotted paths of subclasses of "
-                    "django_agent_sessions.content.dialects.Dialect.",
-                    id="agent_sessions.E009",
-                )
-            )
-    return problems
-
-
-@register
-@_requires_valid("CONNECTION_SETUP")
-def check_connection_setup(
-    app_configs: Sequence[AppConfig] | None, **kwargs: Any
-) -> list[CheckMessage]:
-    """Check that ``CONNECTION_SETUP`` can be imported: only some calls would fail without it."""
-    try:
-        bridge.connection_setup()
-    except ConfigurationError as error:
-        return [
-            Error(
-                str(error),
-                hint="Set it to the dotted path of a callable that takes a connection and returns "
-                'a context manager, such as "project.tenants.as_tenant".',
-                id="agent_sessions.E006",
-            )
-        ]
-    return []
-
-
-@register
-@_requires_valid("DATABASE", "FULL_TEXT_SEARCH")
+@requires_valid("DATABASE", "FULL_TEXT_SEARCH")
 def check_full_text_search(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[CheckMessage]:
@@ -182,7 +44,7 @@ def check_full_text_search(
 
 
 @register(Tags.database)
-@_requires_valid("DATABASE", "FULL_TEXT_SEARCH")
+@requires_valid("DATABASE", "FULL_TEXT_SEARCH")
 def check_full_text_configuration(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[CheckMessage]:
@@ -214,7 +76,7 @@ def check_full_text_configuration(
 
 
 @register(Tags.database)
-@_requires_valid("DATABASE")
+@requires_valid("DATABASE")
 def check_character_sets(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[CheckMessage]:
@@ -275,95 +137,10 @@ _NO_EMOJI = (
 )
 
 
-@register
-@_requires_valid("BLOB_STORAGE")
-def check_blob_storage(
-    app_configs: Sequence[AppConfig] | None, **kwargs: Any
-) -> list[CheckMessage]:
-    """Check that the storage of large binaries exists and is not public."""
-    from django_agent_sessions.blobs import blob_files
-
-    alias = conf.get_settings().BLOB_STORAGE
-    if alias is None:
-        return []
-    try:
-        storage = blob_files.get_storage(alias)
-    except ConfigurationError as error:
-        return [
-            Error(
-                str(error),
-                hint=f"The aliases in STORAGES are: {', '.join(sorted(storages.backends))}.",
-                id="agent_sessions.E004",
-            )
-        ]
-    if not blob_files.is_public(storage):
-        return []
-    return [
-        CheckWarning(
-            f"AGENT_SESSIONS['BLOB_STORAGE'] is {alias!r}, which is public: anyone who knows a "
-            "file's name can read this part of a conversation",
-            hint="Use a separate storage: outside of MEDIA_ROOT, or a private bucket "
-            "(querystring_auth True, no public default_acl).",
-            id="agent_sessions.W004",
-        )
-    ]
-
-
-@register
-@_requires_valid("BLOB_PREFIX")
-def check_blob_prefix(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Check that ``BLOB_PREFIX`` is a folder in any kind of storage."""
-    from django_agent_sessions.blobs import blob_files
-
-    prefix = conf.get_settings().BLOB_PREFIX
-    if blob_files.is_valid_prefix(prefix):
-        return []
-    return [
-        Error(
-            f"AGENT_SESSIONS['BLOB_PREFIX'] is {prefix!r}, which is not a valid folder in a "
-            "storage: messages with large binaries could not be written",
-            hint='Use folder names separated by "/", such as "agent_sessions", or "" for the root '
-            f"of the storage; at most {blob_files.MAX_PREFIX_LENGTH} characters.",
-            id="agent_sessions.E005",
-        )
-    ]
-
-
-@register(Tags.database)
-@_requires_valid("DATABASE", "BLOB_STORAGE")
-def check_orphaned_blobs(
-    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
-) -> list[CheckMessage]:
-    """Check that ``BLOB_STORAGE`` is not removed while messages refer to files in a storage.
-
-    Queries the database, and so runs with ``migrate`` and ``check --database``.
-    """
-    from django_agent_sessions.models import Blob
-
-    alias = bridge.database()
-    if conf.get_settings().BLOB_STORAGE is not None or alias not in (databases or ()):
-        return []
-    try:
-        exists = Blob.objects.using(alias).exists()
-    except DatabaseError:
-        # Before the first migration.
-        return []
-    if not exists:
-        return []
-    return [
-        CheckWarning(
-            "AGENT_SESSIONS['BLOB_STORAGE'] is not set, but messages refer to binaries in a "
-            "storage: deleting or replacing such a message leaves its files as orphans",
-            hint="Set it again; to store no further binaries, increase BLOB_MIN_BYTES instead.",
-            id="agent_sessions.W005",
-        )
-    ]
-
-
 @register(Tags.models)
-@_requires_valid("DATABASE", "FULL_TEXT_SEARCH", "MAX_CONNECTIONS")
+@requires_valid("DATABASE", "FULL_TEXT_SEARCH", "MAX_CONNECTIONS")
 def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Check the database of the sessions: SQLite's locking, the pool, owners, full-text search."""
+    """Check the database of the sessions: locks, isolation, pool, owners, full-text search."""
     alias = bridge.database()
     if alias not in connections:
         return []
@@ -384,6 +161,7 @@ def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
         )
     if connections[alias].vendor == "postgresql":
         problems += _check_pool(alias, configuration.get("OPTIONS", {}).get("pool"))
+        problems += _check_isolation(alias, configuration.get("OPTIONS", {}))
     problems += _check_user_database(alias)
     if conf.get_settings().FULL_TEXT_SEARCH and connections[alias].vendor != "postgresql":
         problems.append(
@@ -395,6 +173,32 @@ def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
             )
         )
     return problems
+
+
+def _check_isolation(alias: str, options: Mapping[str, Any]) -> list[CheckMessage]:
+    """Check that a transaction of PostgreSQL that waited for a session's row sees it as it is."""
+    # Imported here because it loads PostgreSQL's driver.
+    from django.db.backends.postgresql.psycopg_any import IsolationLevel
+
+    strict: dict[Any, str] = {level: level.name.replace("_", " ") for level in IsolationLevel}
+    del strict[IsolationLevel.READ_UNCOMMITTED], strict[IsolationLevel.READ_COMMITTED]
+    given = str(options.get("options", "")).upper()
+    level = strict.get(options.get("isolation_level")) or next(
+        # As in "-c default_transaction_isolation=repeatable\\ read".
+        (name for name in strict.values() if f"ISOLATION={name.split()[0]}" in given),
+        None,
+    )
+    if level is None:
+        return []
+    return [
+        CheckWarning(
+            f"The transactions of {alias!r} are {level}: one that began before a redaction may "
+            "write the redacted text again, and concurrent writers fail more often",
+            hint="Remove the isolation level from OPTIONS: READ COMMITTED is Django's default. Set "
+            "a stricter one only in the transactions that need it.",
+            id="agent_sessions.W012",
+        )
+    ]
 
 
 def _check_pool(alias: str, pool: Any) -> list[CheckMessage]:
@@ -419,6 +223,8 @@ def _check_pool(alias: str, pool: Any) -> list[CheckMessage]:
 
 
 # psycopg's default pool size.
+
+
 _PSYCOPG_POOL_SIZE = 4
 
 

@@ -1,0 +1,33 @@
+"""System checks; importing this package registers them."""
+
+from .blob_storage import check_blob_prefix, check_blob_storage, check_orphaned_blobs
+from .databases import (
+    check_character_sets,
+    check_full_text_configuration,
+    check_full_text_search,
+    check_storage,
+)
+from .settings import (
+    check_access,
+    check_connection_setup,
+    check_detectors,
+    check_dialects,
+    check_replica,
+    check_settings,
+)
+
+__all__ = [
+    "check_access",
+    "check_blob_prefix",
+    "check_blob_storage",
+    "check_character_sets",
+    "check_connection_setup",
+    "check_detectors",
+    "check_dialects",
+    "check_full_text_configuration",
+    "check_full_text_search",
+    "check_orphaned_blobs",
+    "check_replica",
+    "check_settings",
+    "check_storage",
+]

@@ -1,0 +1,175 @@
+"""System checks of ``AGENT_SESSIONS``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.apps import AppConfig
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, register
+from django.core.checks import Warning as CheckWarning
+from django.db import connections
+
+from django_agent_sessions import conf
+from django_agent_sessions.content import dialects
+from django_agent_sessions.db import bridge
+from django_agent_sessions.exceptions import ConfigurationError
+
+_Check = Callable[..., list[CheckMessage]]
+
+
+def requires_valid(*keys: str) -> Callable[[_Check], _Check]:
+    """Skip a check if one of the keys that it reads is invalid, which ``E001`` reports.
+
+    Invalid values of other keys do not skip it, so that all problems are reported at once.
+    """
+
+    def decorated(check: _Check) -> _Check:
+        @functools.wraps(check)
+        def checked(
+            app_configs: Sequence[AppConfig] | None = None, **kwargs: Any
+        ) -> list[CheckMessage]:
+            return check(app_configs, **kwargs) if conf.are_valid(*keys) else []
+
+        return checked
+
+    return decorated
+
+
+@register
+def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Check ``AGENT_SESSIONS`` for unknown keys, wrong types and unknown aliases."""
+    problems: list[CheckMessage] = [
+        Error(message, hint=hint, id="agent_sessions.E001")
+        for message, hint in conf.problems(conf.raw_settings())
+    ]
+    for key in filter(conf.are_valid, ("DATABASE", "LISTEN_DATABASE", "REPLICA_DATABASE")):
+        alias = getattr(conf.get_settings(), key)
+        # An empty DATABASE asks the routers, like None; the other keys must name an alias.
+        if key == "DATABASE" and not alias:
+            continue
+        if alias is not None and alias not in connections:
+            problems.append(
+                Error(
+                    f"AGENT_SESSIONS[{key!r}] is {alias!r}, which is not an alias in DATABASES",
+                    hint=f"The aliases in DATABASES are: {', '.join(sorted(connections))}.",
+                    id="agent_sessions.E002",
+                )
+            )
+    return problems
+
+
+@register
+@requires_valid("DATABASE", "REPLICA_DATABASE")
+def check_replica(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Check that the replica is read at all, and that users see their own writes."""
+    problems: list[CheckMessage] = []
+    if conf.get_settings().REPLICA_DATABASE is None:
+        return problems
+    if _MIDDLEWARE not in settings.MIDDLEWARE:
+        problems.append(
+            CheckWarning(
+                "AGENT_SESSIONS['REPLICA_DATABASE'] is set without the middleware that lets users "
+                "read their own writes: a new session may be missing from its user's list",
+                hint=f"Add {_MIDDLEWARE!r} to MIDDLEWARE.",
+                id="agent_sessions.W006",
+            )
+        )
+    primary = bridge.database()
+    if primary in connections and connections[primary].settings_dict["ATOMIC_REQUESTS"]:
+        problems.append(
+            CheckWarning(
+                "AGENT_SESSIONS['REPLICA_DATABASE'] is set, but the replica is never used: every "
+                f"request is a transaction on {primary!r} and must read its own writes",
+                hint=f"Remove ATOMIC_REQUESTS from DATABASES[{primary!r}].",
+                id="agent_sessions.W007",
+            )
+        )
+    return problems
+
+
+_MIDDLEWARE = "django_agent_sessions.serving.middleware.reading_own_writes"
+
+
+@register
+@requires_valid("DETECTORS", "REDACT_ON_WRITE")
+def check_detectors(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Check that the configured detectors exist, so that no write fails because of them."""
+    try:
+        # Imported here because compiling their patterns would slow down every start of Django.
+        from django_agent_sessions.content import detectors
+
+        detectors.names()
+        detectors.load(conf.get_settings().REDACT_ON_WRITE)
+    except ConfigurationError as error:
+        return [
+            Error(
+                str(error),
+                hint="See AGENT_SESSIONS['DETECTORS'] and AGENT_SESSIONS['REDACT_ON_WRITE'].",
+                id="agent_sessions.E003",
+            )
+        ]
+    return []
+
+
+@register
+@requires_valid("DIALECTS")
+def check_dialects(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Check that the configured message formats exist; without them transcripts show JSON."""
+    problems: list[CheckMessage] = []
+    for path in conf.get_settings().DIALECTS:
+        try:
+            dialects.load(path)
+        except Exception as error:
+            problems.append(
+                Error(
+                    f"AGENT_SESSIONS['DIALECTS'] has {path!r}, which cannot be loaded: {error}",
+                    hint="Set it to the dotted paths of subclasses of "
+                    "django_agent_sessions.content.dialects.Dialect.",
+                    id="agent_sessions.E009",
+                )
+            )
+    return problems
+
+
+@register
+@requires_valid("ACCESS")
+def check_access(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Check that ``ACCESS`` is an access rule: until then every page of sessions fails."""
+    # Imported here because it imports the models.
+    from django_agent_sessions.models.access import access_rule
+
+    try:
+        access_rule(conf.get_settings().ACCESS)
+    except ConfigurationError as error:
+        return [
+            Error(
+                str(error),
+                hint="Set it to the dotted path of a subclass of "
+                "django_agent_sessions.models.access.AccessRule.",
+                id="agent_sessions.E010",
+            )
+        ]
+    return []
+
+
+@register
+@requires_valid("CONNECTION_SETUP")
+def check_connection_setup(
+    app_configs: Sequence[AppConfig] | None, **kwargs: Any
+) -> list[CheckMessage]:
+    """Check that ``CONNECTION_SETUP`` can be imported: only some calls would fail without it."""
+    try:
+        bridge.connection_setup()
+    except ConfigurationError as error:
+        return [
+            Error(
+                str(error),
+                hint="Set it to the dotted path of a callable that takes a connection and returns "
+                'a context manager, such as "project.tenants.as_tenant".',
+                id="agent_sessions.E006",
+            )
+        ]
+    return []

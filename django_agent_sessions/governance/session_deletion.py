@@ -1,0 +1,37 @@
+"""Delete a session for a user: locked, refused under legal hold, and recorded.
+
+The audit event is written by the receiver of ``pre_delete`` in :mod:`.legal_hold`, because the ORM
+deletes sessions too: querysets in batches, and cascades from an owner.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django_agent_sessions import audit
+from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.models import deletion
+
+from .session_change import SessionChange, change
+
+
+def delete(session: UUID, *, actor: Any = None, via: str = "", using: str | None = None) -> bool:
+    """Delete a session with all its rows, a large one mostly after the commit.
+
+    Returns False if it does not exist. Raises ``LegalHoldError`` if it is under legal hold.
+    """
+    attempted = False
+
+    def apply(current: SessionChange) -> None:
+        nonlocal attempted
+        attempted = True
+        with audit.acting(actor, via=via):
+            deletion.delete_after_commit(current.session, current.using)
+
+    try:
+        change(session, apply, what=f"deleting session {session}", using=using)
+    except SessionNotFoundError:
+        # Deleted by an attempt whose commit was not confirmed, if there was one.
+        return attempted
+    return True

@@ -1,0 +1,78 @@
+"""The stored text of content columns in queries, which is faster than the decoded value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import F, Func
+
+from django_agent_sessions.content import codec
+
+from .fields import ExactJSONField, with_row
+
+if TYPE_CHECKING:
+    _TextField = models.TextField[Any, Any]
+else:
+    _TextField = models.TextField
+
+
+class OpenedTextField(_TextField):
+    """The text of a payload column, or its first characters. A text that no codec opens stays."""
+
+    def __init__(self, length: int | None = None) -> None:
+        super().__init__(null=True)
+        self.length = length
+
+    def from_db_value(self, value: str | None, expression: Any, connection: Any) -> str | None:
+        return None if value is None else opened_text(value)[: self.length]
+
+
+class StoredText(Func):
+    """The text of the first of some columns that is not NULL, or its first characters."""
+
+    def __init__(self, *columns: str, length: int | None = None, output_field: Any = None) -> None:
+        self.length = length
+        super().__init__(
+            F("pk"), *map(F, columns), output_field=output_field or OpenedTextField(length)
+        )
+
+    def as_sql(self, compiler: Any, connection: Any, *_: Any, **__: Any) -> Any:
+        key, *columns = self.get_source_expressions()
+        texts = {column.target: compiler.compile(column)[0] for column in columns}
+        sql = first_text(connection, compiler.compile(key)[0], texts)
+        # A sealed text is cut after it was opened.
+        cut = self.length is not None and codec.is_plain()
+        return (f"SUBSTR({sql}, 1, {self.length})" if cut else sql), []
+
+
+def opened_text(selected: str) -> str:
+    """Return a text that was selected as :class:`StoredText`; as it is, if it cannot be opened."""
+    try:
+        return codec.open_selected(selected)
+    except ValueError:
+        return codec.stored_part(selected)
+
+
+def first_text(
+    connection: BaseDatabaseWrapper, key: str, texts: Mapping[ExactJSONField, str]
+) -> str:
+    """Return the SQL of the first text that is not NULL, given the SQL of the columns."""
+    selected = [with_row(connection, field, key, text) for field, text in texts.items()]
+    return f"COALESCE({', '.join(selected)})" if len(selected) > 1 else selected[0]
+
+
+VISIBLE_TEXT = StoredText("redact_message", "message")
+"""The visible content of a message as stored text."""
+
+
+def visible_payload() -> StoredText:
+    """Return the visible content of a message as a payload."""
+    return StoredText("redact_message", "message", output_field=ExactJSONField())
+
+
+def visible_beginning(length: int) -> StoredText:
+    """Return the first characters of a message's visible content."""
+    return StoredText("redact_message", "message", length=length)
