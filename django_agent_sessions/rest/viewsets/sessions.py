@@ -26,6 +26,7 @@ from django_agent_sessions.models import (
     Session,
     SessionMessage,
 )
+from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.queries import replicas
 from django_agent_sessions.queries.search import MAX_QUERY_LENGTH, find_sessions
@@ -95,11 +96,6 @@ class SessionViewSet(SessionDetailAPI):
     filter_backends: Any = [DjangoFilterBackend]
     filterset_class = SessionFilter
 
-    def get_queryset(self) -> Any:
-        if getattr(self, "swagger_fake_view", False):
-            return Session.objects.none()
-        return self.accessible_sessions()
-
     def get_throttles(self) -> list[Any]:
         """Limit searches separately, because they cost more."""
         if self.action == "list" and is_search(self.request):
@@ -130,10 +126,11 @@ class SessionViewSet(SessionDetailAPI):
 
         def read(using: str) -> Sequence[Session]:
             # Without joins, so that the database reads the page in the order of the index.
-            queryset = self.get_queryset().using(using).defer("metadata", "origin")
-            sessions: Any = self.filter_queryset(queryset)
+            queryset = self.reached_sessions().using(using).defer("metadata", "origin")
+            reached: Any = self.filter_queryset(queryset)
+            sessions = reached.exclude(namespace=TOMBSTONE_NAMESPACE)
             if query:
-                result = find_sessions(query, sessions=sessions, content=True, using=using)
+                result = find_sessions(query, sessions=reached, content=True, using=using)
                 sessions = sessions.filter(pk__in=result.sessions)
                 more["search"] = {"truncated": result.truncated, "limited": result.limited}
             rows: Sequence[Session] = paginator.paginate_queryset(sessions, request, view=self)
