@@ -121,11 +121,16 @@ test-all: $(INSTALLED) ## Run all tests on SQLite, and those of the database on 
 test-sqlite: $(INSTALLED) ## Run all tests on SQLite, those in a browser and under Node included.
 	TEST_DATABASE=sqlite $(PYTEST)
 
+SEAMS := TEST_DATABASE=sqlite HYPOTHESIS_PROFILE=quick $(PYTEST) -m in_process $(addprefix tests/,\
+	adapters admin blobs content governance integrity interchange models queries rest store)
+
 .PHONY: test-sealed
 test-sealed: $(INSTALLED) ## Run the tests of what reads and writes content with a toy cipher.
-	TEST_CODEC=toy TEST_DATABASE=sqlite HYPOTHESIS_PROFILE=quick $(PYTEST) -m in_process \
-	$(addprefix tests/,adapters admin blobs content governance integrity interchange models queries \
-	rest store)
+	TEST_CODEC=toy $(SEAMS)
+
+.PHONY: test-scoped
+test-scoped: $(INSTALLED) ## Run the same tests with a scope of session keys that is not empty.
+	TEST_SCOPE=tenant-1 $(SEAMS)
 
 .PHONY: test-pages
 test-pages: $(INSTALLED) ## Run the tests in a browser and under Node.

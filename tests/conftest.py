@@ -14,6 +14,7 @@ from pytest_django import DjangoDbBlocker
 
 from django_agent_sessions.store import SessionStore
 
+from . import scoped
 from .emptying import count_kept, deleted_instead_of_flushed
 from .kinds import (  # noqa: F401 - hooks and a fixture
     _walled,
@@ -32,6 +33,9 @@ hypothesis.settings.register_profile("tests", deadline=None, max_examples=40)
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=7)
 hypothesis.settings.register_profile("long", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "tests"))
+
+if scoped.SCOPE:
+    scoped.set_default_scope()
 
 
 def pytest_collection_finish() -> None:

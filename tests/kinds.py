@@ -19,6 +19,7 @@ import pytest
 
 from django_agent_sessions.content import codec
 
+from .scoped import NAME_THE_EMPTY_SCOPE, SCOPE
 from .sealed import ASK_STORED_TEXT
 
 KINDS = {
@@ -63,8 +64,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("process")
         if not any(map(item.get_closest_marker, KINDS)):
             item.add_marker(IN_PROCESS)
-    if not codec.is_plain():
-        items[:] = [item for item in items if not item.nodeid.startswith(tuple(ASK_STORED_TEXT))]
+    left = (
+        *({} if codec.is_plain() else ASK_STORED_TEXT),
+        *(NAME_THE_EMPTY_SCOPE if SCOPE else {}),
+    )
+    items[:] = [item for item in items if not item.nodeid.startswith(left)]
     if hasattr(config, "workerinput"):
         # What waits longest is begun first, so that no worker is left with it in the end.
         long = {item.path for item in items if any(map(item.get_closest_marker, KINDS))}

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta
+from math import ceil
 from uuid import UUID
 
 from django.db.models import Count, F, Max, QuerySet, Sum
 from django.db.models.functions import Coalesce, TruncMonth
 from django.utils import timezone
 
+from django_agent_sessions.content import codec
 from django_agent_sessions.leases.lease_rows import DatabaseNow
 from django_agent_sessions.models import RunLease, Session, StoredObject, UsageCursor, UsageRollup
 from django_agent_sessions.models.functions import OctetLength
+from django_agent_sessions.store.snapshots import PART_SIZE
 
 from .batch import Batch, UsageSum
 from .findings import Finding, Kind
@@ -77,7 +80,9 @@ def check_stored_objects(rows: QuerySet[StoredObject]) -> list[Finding]:
     findings = []
     for part in key_batches(objects, "session_id", "size", "there", "pieces", "last"):
         for key, session, size, there, pieces, last in part:
-            if size != there or pieces != (-1 if last is None else last) + 1:
+            parts = max(1, ceil(size / PART_SIZE))
+            # Sealed parts are larger than what they hold.
+            if (pieces, last) != (parts, parts - 1) or (codec.is_plain() and size != there):
                 findings.append(Finding(Kind.STORED_OBJECT, session=session, row=key))
     return findings
 

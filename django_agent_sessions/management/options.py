@@ -67,9 +67,9 @@ def find_session(using: str, options: Mapping[str, Any], name: str) -> UUID:
         with suppress(ValueError):
             key = rows.filter(pk=UUID(name)).values_list("pk", flat=True).first()
     if key is None:
-        hint = (
-            f" in namespace {namespace!r}" if namespace else "; use --namespace or its primary key"
-        )
+        named = {key: options[key] for key in ("namespace", "scope") if options[key]}
+        where = " and ".join(f"{key} {value!r}" for key, value in named.items())
+        hint = f" in {where}" if where else "; use --namespace, --scope or its primary key"
         raise CommandError(f"session {name!r} does not exist{hint}")
     return key
 

@@ -40,7 +40,8 @@ def test_what_was_written_while_a_browser_was_offline_is_there_once_when_it_is_b
     other.context.set_offline(False)
     expect(other.locator("#messages").get_by_text("your name is Ada.")).to_be_visible()
     expect(other.get_by_text("You are offline.")).to_be_hidden()
-    assert other.locator(".message .words").all_inner_texts() == (
+    answered(other)
+    expect(other.locator(".message .words")).to_have_text(
         one.locator(".message .words").all_inner_texts()
     )
 

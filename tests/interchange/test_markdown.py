@@ -164,7 +164,19 @@ def test_nothing_that_was_said_can_look_like_the_documents_own_words(store, sess
     # And to whoever reads it as it is, with an editor's idea of a line.
     own = [line[:3] for line in text.splitlines() if line and not line.startswith(">")]
     assert own.count("## ") == 4
-    assert set(own) <= {"# s", "## ", "- T", "- K", "- O", "- A", "- M", "- R", "- L", "- C"} | {
+    assert set(own) <= {
+        "# s",
+        "## ",
+        "- T",
+        "- K",
+        "- S",
+        "- O",
+        "- A",
+        "- M",
+        "- R",
+        "- L",
+        "- C",
+    } | {
         "**R",
         "**T",
         "**D",

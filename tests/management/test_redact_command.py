@@ -408,5 +408,5 @@ def test_from_a_shell_the_secret_goes_in_by_the_standard_input_and_errors_end_wi
     process = start("django", "redact_agent_session", "nobody", "--detector", "all", "--dry-run")
     said, complaints = process.communicate(timeout=100)
     assert (process.returncode, said) == (1, "")
-    refusal = "session 'nobody' does not exist; use --namespace or its primary key"
+    refusal = "session 'nobody' does not exist; use --namespace, --scope or its primary key"
     assert complaints == f"CommandError: {refusal}\n"

@@ -66,7 +66,7 @@ class ChatSessionAPI(StreamingAPI):
             epoch = session.redaction_epoch
         except Http404:
             self.check_room()
-            key, scope, epoch = new_id(), "", 0
+            key, scope, epoch = new_id(), store.scope, 0
             name = str(key)
             try:
                 store.create(name, id=key, external_id=incoming.id)

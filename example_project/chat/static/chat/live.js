@@ -52,6 +52,8 @@ export class Live {
     if (!caughtUp) this.#wasDown = true;
     const source = (this.#source = new EventSource(this.#url));
     source.addEventListener("open", () => {
+      // It was under way when the browser went offline: what follows is read when it is back.
+      if (!navigator.onLine) return;
       this.#pause = FIRST_PAUSE;
       this.#handlers.onState("");
       // The browser sends the last event's id where it reconnects by itself. Where we had to, or

@@ -40,7 +40,9 @@ class StrandsTools(ChatView):
         agent = strands.Agent(
             model=StrandsModel(),
             tools=STRANDS_TOOLS,
-            session_manager=await DjangoSessionManager.load(chat.session_id, owner=chat.user),
+            session_manager=await DjangoSessionManager.load(
+                chat.session_id, owner=chat.user, scope=chat.scope
+            ),
             callback_handler=None,
         )
         async for event in agent.stream_async(chat.strands_input):
@@ -53,7 +55,7 @@ class OpenAITools(ChatView):
 
     def respond(self, chat: Chat) -> Any:
         agent: agents.Agent[Any] = agents.Agent(name="tools", model=self.model, tools=OPENAI_TOOLS)
-        session = DjangoSession(chat.session_id, owner=chat.user, create=False)
+        session = DjangoSession(chat.session_id, owner=chat.user, scope=chat.scope, create=False)
         return agents.Runner.run_streamed(agent, chat.openai_input, session=session)
 
 
