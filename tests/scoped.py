@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 SCOPE = os.environ.get("TEST_SCOPE", "")
 """What the ids of sessions are unique in where a test does not say it."""
@@ -18,11 +19,13 @@ def set_default_scope() -> None:
         *(SessionStore, openai_agents.DjangoSession, strands.DjangoSessionManager),
         *(strands.DjangoSessionRepository, strands.DjangoStorage),
     ):
-        defaults = entry.__init__.__kwdefaults__
-        assert defaults["scope"] == ""
-        defaults["scope"] = SCOPE
-    assert importing.import_sessions.__kwdefaults__["scope"] is None
-    importing.import_sessions.__kwdefaults__["scope"] = SCOPE
+        _set_default(entry.__init__)
+    _set_default(importing.import_sessions)
+
+
+def _set_default(function: Any) -> None:
+    assert not function.__kwdefaults__["scope"]
+    function.__kwdefaults__["scope"] = SCOPE
 
 
 NAME_THE_EMPTY_SCOPE = {
