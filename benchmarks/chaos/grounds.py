@@ -130,9 +130,9 @@ class ServerGround(Ground):
     server: Server
 
     def start(self) -> None:
+        self.proxy = Proxy(lambda: self.server.port)
         self.server.start()
         self.server.create(NAME)
-        self.proxy = Proxy(lambda: self.server.port)
 
     def entry(self) -> dict[str, Any]:
         return {**self.server.django(NAME), "PORT": str(self.proxy.port)}
