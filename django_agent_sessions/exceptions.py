@@ -5,7 +5,7 @@
     AgentSessionsError
     ├ ConfigurationError (ImproperlyConfigured)
     │  └ MissingDependencyError (ImportError)      names the extra to install
-    ├ SessionNotFoundError                         no such session, or another owner's
+    ├ SessionNotFoundError (ObjectDoesNotExist)    no such session, or another owner's
     │  └ TargetNotFoundError                       no such agent, message, branch or snapshot in it
     ├ SessionConflictError                         another process modified the session
     │  ├ StaleSessionError                         a redaction happened since the last read
@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
 from django.db.models import ProtectedError
 
 if TYPE_CHECKING:
@@ -56,8 +56,11 @@ class MissingDependencyError(ConfigurationError, ImportError):
         )
 
 
-class SessionNotFoundError(AgentSessionsError):
-    """The session does not exist or has another owner."""
+class SessionNotFoundError(AgentSessionsError, ObjectDoesNotExist):
+    """The session does not exist or has another owner.
+
+    It is an ``ObjectDoesNotExist``, so that a view that answers that with a 404 answers this, too.
+    """
 
 
 class TargetNotFoundError(SessionNotFoundError):

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
 from django.db.models import ProtectedError
 
 from django_agent_sessions import exceptions
@@ -26,7 +26,7 @@ from django_agent_sessions.exceptions import (
     [
         (ConfigurationError, [ImproperlyConfigured]),
         (MissingDependencyError, [ConfigurationError, ImportError]),
-        (SessionNotFoundError, []),
+        (SessionNotFoundError, [ObjectDoesNotExist]),
         (SessionConflictError, []),
         (StaleSessionError, [SessionConflictError]),
         (SessionBusyError, []),

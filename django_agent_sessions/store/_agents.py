@@ -41,7 +41,7 @@ class Agents(StorePart):
     def open(
         self,
         session: SessionRecord,
-        agent_id: str = DEFAULT_AGENT,
+        agent_id: str | UUID = DEFAULT_AGENT,
         *,
         dialect: str = dialects.OPENAI,
         data: AgentState | None = None,
@@ -78,7 +78,7 @@ class Agents(StorePart):
     def create(
         self,
         session: SessionRecord,
-        agent_id: str = DEFAULT_AGENT,
+        agent_id: str | UUID = DEFAULT_AGENT,
         *,
         dialect: str = dialects.OPENAI,
         data: AgentState | None = None,
@@ -118,7 +118,7 @@ class Agents(StorePart):
     acreate = twin(create)
 
     @retry_reads
-    def find(self, session: SessionRecord, agent_id: str) -> AgentRecord | None:
+    def find(self, session: SessionRecord, agent_id: str | UUID) -> AgentRecord | None:
         """Read an agent.
 
         Args:
@@ -187,8 +187,8 @@ class Agents(StorePart):
     aupdate = twin(update)
 
 
-def _agent_not_found(session: SessionRecord, agent_id: str) -> SessionNotFoundError:
-    return SessionNotFoundError(f"session {session.session_id!r} has no agent {agent_id!r}")
+def _agent_not_found(session: SessionRecord, agent_id: str | UUID) -> SessionNotFoundError:
+    return SessionNotFoundError(f"session {session.session_id!r} has no agent {str(agent_id)!r}")
 
 
 def _clean_state(data: AgentState) -> AgentState:
@@ -253,7 +253,7 @@ def agent_without_state(row: SessionAgent) -> AgentRecord:
 def _insert_agent(
     using: str,
     session: SessionRecord,
-    agent_id: str,
+    agent_id: str | UUID,
     dialect: str,
     data: AgentState,
     key: UUID | None = None,
@@ -272,5 +272,5 @@ def _insert_agent(
         created_at=now,
         updated_at=updated_at or now,
     )
-    what = f"creating agent {agent_id!r} in session {session.session_id!r}"
+    what = f"creating agent {str(agent_id)!r} in session {session.session_id!r}"
     return agent_record(row) if insert_unique(using, row, what=what) else None

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
+from uuid import UUID
 
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import SessionNotFoundError
@@ -35,7 +36,7 @@ class StoreContext:
         """The alias of the database."""
         return bridge.database(self.alias)
 
-    def key(self, session_id: str) -> SessionKey:
+    def key(self, session_id: str | UUID) -> SessionKey:
         """Return the key of a session with a validated id."""
         return SessionKey(self.namespace, self.scope, validate_id(session_id))
 
@@ -43,14 +44,14 @@ class StoreContext:
         """Return the sessions that are reached, in all namespaces and scopes."""
         return session_rows(self.using).filter(self.reach.condition())
 
-    def not_found(self, session_id: str) -> SessionNotFoundError:
+    def not_found(self, session_id: str | UUID) -> SessionNotFoundError:
         hint = ""
         if self.reach.key is NOBODY:
             hint = (
                 " among the sessions without an owner; if it belongs to a user, pass owner=user, "
                 "or owner=EVERYBODY in code that may access all sessions"
             )
-        return SessionNotFoundError(f"session {session_id!r} does not exist{hint}")
+        return SessionNotFoundError(f"session {str(session_id)!r} does not exist{hint}")
 
 
 class StorePart:

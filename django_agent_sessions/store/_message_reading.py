@@ -43,6 +43,7 @@ RECORD_COLUMNS = (
 
 def payloads_of(using: str, agent: AgentRecord, latest: int | None) -> list[Any]:
     """Read the readable payloads of a conversation, or the last ones."""
+    AgentRecord.require(agent)
     if latest is not None and latest <= 0:
         return []
     decoded = _payloads_if_readable(using, agent, latest)

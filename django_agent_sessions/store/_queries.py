@@ -22,6 +22,7 @@ def agent_rows(using: str) -> QuerySet[SessionAgent]:
 
 
 def branch_rows(using: str, agent: AgentRecord) -> QuerySet[Branch]:
+    AgentRecord.require(agent)
     return Branch.objects.using(using).filter(agent=agent.id)
 
 
@@ -31,6 +32,7 @@ def snapshot_rows(using: str, agent: AgentRecord) -> QuerySet[Snapshot]:
 
 def conversation(using: str, agent: AgentRecord) -> MessageQuerySet:
     """Return the messages of the agent's branch, in order."""
+    AgentRecord.require(agent)
     return SessionMessage.objects.using(using).conversation(agent.id, agent.branch)
 
 

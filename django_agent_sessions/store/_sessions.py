@@ -249,7 +249,7 @@ class Sessions(StorePart):
     afind_with_agent = twin(find_with_agent)
 
     @retry_reads
-    def usage(self, session_id: str) -> Usage:
+    def usage(self, session_id: str | UUID) -> Usage:
         """Return a session's counters: one row, however long the conversation is.
 
         Args:
@@ -270,7 +270,7 @@ class Sessions(StorePart):
         session: SessionRecord,
         *,
         at: UUID | None = None,
-        session_id: str | None = None,
+        session_id: str | UUID | None = None,
         title: str | None = None,
         external_id: str | None = None,
     ) -> SessionRecord:
@@ -357,13 +357,13 @@ class Sessions(StorePart):
 
 
 @retry_reads
-def read_session(context: StoreContext, session_id: str) -> SessionRecord | None:
+def read_session(context: StoreContext, session_id: str | UUID) -> SessionRecord | None:
     """Read a session; None if it does not exist or has another owner."""
     row = lookup.get_session(context.using, context.key(session_id), context.reach.key)
     return None if row is None else session_record(row)
 
 
-def require_session(context: StoreContext, session_id: str) -> SessionRecord:
+def require_session(context: StoreContext, session_id: str | UUID) -> SessionRecord:
     """Read a session that must exist."""
     session = read_session(context, session_id)
     if session is None:
@@ -373,7 +373,7 @@ def require_session(context: StoreContext, session_id: str) -> SessionRecord:
 
 def insert_session(
     context: StoreContext,
-    session_id: str,
+    session_id: str | UUID,
     title: str,
     metadata: Mapping[str, Any] | None,
     *,

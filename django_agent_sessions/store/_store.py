@@ -156,7 +156,7 @@ class SessionStore:
 
     def open(
         self,
-        session_id: str,
+        session_id: str | UUID,
         *,
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
@@ -195,7 +195,7 @@ class SessionStore:
 
     def create(
         self,
-        session_id: str,
+        session_id: str | UUID,
         *,
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
@@ -248,7 +248,7 @@ class SessionStore:
 
     acreate = twin(create)
 
-    def find(self, session_id: str) -> SessionRecord | None:
+    def find(self, session_id: str | UUID) -> SessionRecord | None:
         """Read a session.
 
         Args:
@@ -264,7 +264,7 @@ class SessionStore:
 
     afind = twin(find)
 
-    def get(self, session_id: str) -> SessionRecord:
+    def get(self, session_id: str | UUID) -> SessionRecord:
         """Read a session that must exist.
 
         Args:
@@ -281,7 +281,7 @@ class SessionStore:
 
     aget = twin(get)
 
-    def delete(self, session_id: str) -> bool:
+    def delete(self, session_id: str | UUID) -> bool:
         """Delete a session and everything that belongs to it.
 
         Args:

@@ -68,13 +68,15 @@ def time_of_id(key: UUID) -> datetime:
 
 
 def validate_id(value: object, name: str = "session_id") -> str:
-    """Validate an id that a caller chose.
+    """Validate an id that a caller chose; a UUID becomes its string.
 
     Slashes, quotes, markup and every script are allowed. Ids that cannot be told apart on a screen,
     or that name a directory in the file layouts, are not.
     """
+    if isinstance(value, UUID):
+        return str(value)
     if not isinstance(value, str):
-        raise InvalidIdError(f"{name} must be a string, not {type(value).__name__}")
+        raise InvalidIdError(f"{name} must be a string or a UUID, not {type(value).__name__}")
     if not value.strip():
         raise InvalidIdError(f"{name} must not be blank")
     if value in _RELATIVE_PATHS:

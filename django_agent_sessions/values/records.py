@@ -124,6 +124,15 @@ class AgentRecord:
     updated_at: datetime
     branch: int = 0
 
+    @classmethod
+    def require(cls, value: Any) -> None:
+        """Raise TypeError if the value is something else, such as a session."""
+        if not isinstance(value, cls):
+            raise TypeError(
+                f"an agent is expected, not {type(value).__name__}: use "
+                "store.agents.open(session), which returns the session's agent"
+            )
+
     def on_branch(self, number: int) -> AgentRecord:
         """Return a record of this agent that refers to another branch of its conversation."""
         return replace(self, branch=number)
@@ -250,6 +259,9 @@ class Append:
     epoch: int | None = None
     count: bool = True
     again: bool = False
+
+    def __post_init__(self) -> None:
+        AgentRecord.require(self.agent)
 
 
 Written: TypeAlias = list[MessageRecord]

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -60,8 +61,8 @@ def test_an_async_twin_takes_and_returns_the_same(kind, name):
 
 async def test_an_async_twin_calls_what_a_subclass_overrides(db):
     class Loud(SessionStore):
-        def find(self, session_id: str) -> Any:
-            return session_id.upper()
+        def find(self, session_id: str | UUID) -> Any:
+            return str(session_id).upper()
 
     assert str(await Loud().afind("quiet")) == "QUIET"
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from uuid import uuid4
 
 import pytest
+from django.core.exceptions import ObjectDoesNotExist
 from django.db import connection, transaction
 from django.db.utils import DatabaseError
 
@@ -163,3 +165,38 @@ def test_a_record_of_a_corrupt_row_does_not_show_it(store, agent, caplog):
     assert "message 1 of agent default" in caplog.text
     assert SECRET not in caplog.text
     assert SECRET not in repr(list(SessionAgent.objects.values()))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda store, agent: store.append(agent, {"role": "user", "content": "Hello"}),
+        lambda store, agent: store.append_many(agent, [{"role": "user", "content": "Hello"}]),
+        lambda store, agent: store.payloads(agent),
+        lambda store, agent: store.messages.list(agent),
+        lambda store, agent: store.messages.latest(agent, 1),
+        lambda store, agent: store.branches.list(agent),
+        lambda store, agent: store.branches.find(agent, "main"),
+    ],
+)
+def test_a_session_in_place_of_its_agent_says_how_to_get_the_agent(store, session, use):
+    for wrong in (session, session.session_id, session.id, None):
+        with pytest.raises(
+            TypeError, match=rf"not {type(wrong).__name__}: use store\.agents\.open"
+        ):
+            use(store, wrong)
+
+
+def test_a_session_that_is_missing_can_be_answered_as_any_missing_object(store, db):
+    with pytest.raises(ObjectDoesNotExist):
+        store.get("nobody's")
+
+
+def test_a_uuid_names_the_session_that_its_string_names(store, db):
+    key = uuid4()
+    session = store.open(key)
+    assert (session.session_id, store.get(str(key)).id) == (str(key), session.id)
+    assert store.get(key) == store.get(str(key))
+    store.agents.open(session, key)
+    assert [agent.agent_id for agent in store.agents.list(session)] == [str(key)]
+    assert store.delete(key)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
-from uuid import RFC_4122
+from uuid import RFC_4122, UUID
 
 import pytest
 
@@ -32,8 +32,13 @@ def test_an_id_that_cannot_be_one_is_refused(value):
 
 @pytest.mark.parametrize("value", [None, 1, b"user-1", ["user-1"], object()])
 def test_an_id_that_is_no_text_is_refused_by_its_type(value):
-    with pytest.raises(InvalidIdError, match=f"must be a string, not {type(value).__name__}"):
+    with pytest.raises(InvalidIdError, match=f"or a UUID, not {type(value).__name__}"):
         validate_id(value)
+
+
+def test_a_uuid_is_an_id_as_its_string_is():
+    key = UUID("01890000-0000-7000-8000-000000000001")
+    assert validate_id(key) == str(key)
 
 
 def test_an_id_may_be_as_long_as_the_column_and_no_longer():

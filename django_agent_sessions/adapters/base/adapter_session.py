@@ -32,7 +32,7 @@ class AdapterSession:
     def __init__(
         self,
         store: SessionStore,
-        session_id: str,
+        session_id: str | UUID,
         dialect: str,
         *,
         title: str = "",

@@ -140,7 +140,7 @@ class ConversationSession(AdapterSession):
     def __init__(
         self,
         store: SessionStore,
-        session_id: str,
+        session_id: str | UUID,
         dialect: str,
         *,
         title: str = "",

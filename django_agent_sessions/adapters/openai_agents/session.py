@@ -81,7 +81,7 @@ class DjangoSession:
 
     def __init__(
         self,
-        session_id: str,
+        session_id: str | UUID,
         *,
         owner: Any | Callable[[_Context | None], Any] = NOBODY,
         namespace: str = "",

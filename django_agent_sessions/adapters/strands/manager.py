@@ -6,6 +6,7 @@ import functools
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, TypedDict, Unpack
+from uuid import UUID
 
 from strands.bidi.hooks.events import BidiAgentStopEvent, BidiResponseStopEvent
 from strands.hooks.events import (
@@ -100,7 +101,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
 
     def __init__(
         self,
-        session_id: str,
+        session_id: str | UUID,
         *,
         owner: Any = NOBODY,
         namespace: str = "",
@@ -135,7 +136,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         self._turns = None if runs is None else RunLeases(self._work, runs)
 
     @classmethod
-    async def load(cls, session_id: str, **options: Unpack[ManagerOptions]) -> Self:
+    async def load(cls, session_id: str | UUID, **options: Unpack[ManagerOptions]) -> Self:
         """Create a manager and read the session in advance, without blocking the event loop.
 
         The options are those of the class.
