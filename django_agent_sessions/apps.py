@@ -26,6 +26,7 @@ class AgentSessionsConfig(AppConfig):
         from django_agent_sessions.governance import legal_hold
         from django_agent_sessions.models import Session
         from django_agent_sessions.models.deletion import session_tombstoned
+        from django_agent_sessions.sql import sqlite_deletions
 
         _configure_dialects()
         setting_changed.connect(_configure_dialects, dispatch_uid="agent_sessions")
@@ -36,6 +37,7 @@ class AgentSessionsConfig(AppConfig):
         connection_created.connect(
             sqlite_secure_delete.set_secure_delete, dispatch_uid="agent_sessions_overwrite"
         )
+        connection_created.connect(sqlite_deletions.watch, dispatch_uid="agent_sessions_deletions")
         session_tombstoned.connect(
             legal_hold.check_and_record_deletion, Session, dispatch_uid="agent_sessions"
         )

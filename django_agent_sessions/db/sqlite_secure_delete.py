@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import functools
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from django.db import connections, transaction
+from django.db import DatabaseError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
 
 from django_agent_sessions.db import bridge
 
 logger = logging.getLogger("django_agent_sessions")
 
-_CHECKPOINT_TIMEOUT = 1000
-"""Milliseconds that a redaction waits for the readers of SQLite's write-ahead log."""
+_PATIENCE = 1.0
+"""Seconds that a redaction waits for the readers of SQLite's write-ahead log."""
+
+_PAUSE = 0.02
+"""Seconds between two attempts to empty the log."""
 
 
 def set_secure_delete(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
@@ -43,24 +47,63 @@ def secure_delete(using: str) -> Iterator[None]:
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA secure_delete=ON")
     yield
-    # Runs at once outside of a transaction, otherwise after the caller's commit.
-    transaction.on_commit(functools.partial(_empty_log, using), using)
+    empty_log_after_commit(using)
 
 
-def _empty_log(using: str) -> None:
-    with connections[using].cursor() as cursor:
-        cursor.execute("PRAGMA busy_timeout")
-        timeout = cursor.fetchone()[0]
-        # A reader may hold the log for hours, and the redaction must not wait for it.
-        cursor.execute(f"PRAGMA busy_timeout={_CHECKPOINT_TIMEOUT:d}")
+def empty_log_after_commit(using: str, patience: float = _PATIENCE) -> None:
+    """Empty SQLite's write-ahead log after the commit of the transaction, or now without one."""
+    connection = connections[using]
+    if not (connection.in_atomic_block or connection.autocommit):
+        # Only the caller knows when it commits.
+        return
+    # Once per transaction; a savepoint that is rolled back takes its call with it.
+    if any(
+        isinstance(call, _EmptyLog) and call.patience >= patience
+        for _, call, *_ in connection.run_on_commit
+    ):
+        return
+    transaction.on_commit(_EmptyLog(using, patience), using)
+
+
+class _EmptyLog:
+    """Move the write-ahead log's pages to the database file, and truncate the log."""
+
+    def __init__(self, using: str, patience: float) -> None:
+        self.using = using
+        self.patience = patience
+
+    def __call__(self) -> None:
         try:
-            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            busy = cursor.fetchone()[0]
-        finally:
-            cursor.execute(f"PRAGMA busy_timeout={timeout:d}")
-    if busy:
-        logger.warning(
-            "the write-ahead log of %s could not be emptied because another connection reads it; "
-            "the redacted text stays in it until PRAGMA wal_checkpoint(TRUNCATE) succeeds",
-            using,
-        )
+            emptied = self._empty()
+        except DatabaseError:
+            # What was deleted is committed, and must not look failed.
+            emptied = False
+        if not emptied:
+            logger.warning(
+                "the write-ahead log of %s could not be emptied because another connection reads "
+                "it; what was redacted or deleted stays in it until "
+                "PRAGMA wal_checkpoint(TRUNCATE) succeeds",
+                self.using,
+            )
+
+    def _empty(self) -> bool:
+        deadline = time.monotonic() + self.patience
+        with connections[self.using].cursor() as cursor:
+            cursor.execute("PRAGMA busy_timeout")
+            timeout = cursor.fetchone()[0]
+            # A reader may hold the log for hours, and SQLite would keep the lock of all writers
+            # while it waits for it.
+            cursor.execute("PRAGMA busy_timeout=0")
+            try:
+                while not _truncate(cursor):
+                    if time.monotonic() > deadline:
+                        return False
+                    time.sleep(_PAUSE)
+            finally:
+                cursor.execute(f"PRAGMA busy_timeout={timeout:d}")
+        return True
+
+
+def _truncate(cursor: CursorWrapper) -> bool:
+    cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return not cursor.fetchone()[0]

@@ -105,3 +105,20 @@ def content_models() -> list[type[models.Model]]:
         and (declared.stored or declared.ids)
     ]
     return sorted(found, key=lambda model: content_columns_of(model).stage)
+
+
+def tables_with_content() -> frozenset[str]:
+    """Return the tables that lose content when rows are deleted.
+
+    Without those whose rows belong to a row with content: the parts of a stored object are deleted
+    with it, and replaced whenever it is written.
+    """
+    return frozenset(
+        model._meta.db_table
+        for model in apps.get_models()
+        if isinstance(declared := getattr(model, "content_columns", None), ContentColumns)
+        and (
+            ContentKind.AUDIT in declared.columns.values()
+            or (declared.session is not None and (declared.stored or declared.ids))
+        )
+    )

@@ -13,6 +13,7 @@ from django.utils import timezone
 from django_agent_sessions import conf
 from django_agent_sessions.blobs import update_references
 from django_agent_sessions.db.db_errors import RetryError
+from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.models import (
     AuditEvent,
@@ -86,7 +87,8 @@ def discard_originals(
     while a legal hold kept the first ones.
     """
     rows = SessionMessage.objects.using(using).filter(session=session, pk__in=keys)
-    rows.update(message=F("redact_message"), **({} if redacted else {"redact_message": None}))
+    with secure_delete(using):
+        rows.update(message=F("redact_message"), **({} if redacted else {"redact_message": None}))
     update_references(using, session, keys)
 
 

@@ -15,7 +15,6 @@ from django.utils import timezone
 
 from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
-from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.governance.session_change import SessionChange, change
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
@@ -57,9 +56,8 @@ def purge_originals(
         if dry_run:
             count += old.count()
             continue
-        with secure_delete(alias):
-            for session in list(old.order_by().values_list("session_id", flat=True).distinct()):
-                count += _purge_session(alias, session, before, actor)
+        for session in list(old.order_by().values_list("session_id", flat=True).distinct()):
+            count += _purge_session(alias, session, before, actor)
     return count
 
 
