@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from django.core.exceptions import SuspiciousFileOperation
+
 from django_agent_sessions import conf
 from django_agent_sessions.blobs import stream_blob
+from django_agent_sessions.blobs.file_storage import open_regular_file
 from django_agent_sessions.blobs.placeholders import with_placeholders
 from django_agent_sessions.content import exact_json
 from django_agent_sessions.content.blob_refs import DATA_URL_PREFIX, references, resolve
@@ -83,35 +86,50 @@ def each_blob(
 class LineBinaries(Mapping[str, bytes]):
     """The binaries of an imported line by hash; those with a wrong hash are missing."""
 
-    def __init__(self, found: Any, beside: Path | None = None) -> None:
+    def __init__(self, found: Any, beside: Path | None = None, folder: str = "") -> None:
         rows = found if isinstance(found, list) else []
         valid_rows = [row for row in rows if isinstance(row, dict) and _is_hash(row.get("sha256"))]
         self._inline: dict[str, bytes] = {
             row["sha256"]: row["data"] for row in valid_rows if isinstance(row.get("data"), bytes)
         }
-        self._beside: dict[str, Path] = {
-            # Only a hash, so that the file cannot refer to other paths.
-            row["sha256"]: beside / row["sha256"]
+        self._directory, self._folder = beside, folder
+        # Only hashes, so that the file cannot refer to other paths.
+        self._beside: set[str] = {
+            row["sha256"]
             for row in valid_rows
-            if beside is not None and row.get("file") is True
+            if beside is not None and folder and row.get("file") is True
         }
 
     def __getitem__(self, sha256: str) -> bytes:
         data = self._inline.get(sha256)
         if data is None:
-            try:
-                data = self._beside[sha256].read_bytes()
-            except OSError:
-                raise KeyError(sha256) from None
+            data = self._read(sha256)
         if hashlib.sha256(data).hexdigest() != sha256:
             raise KeyError(sha256)
         return data
 
+    def _read(self, sha256: str) -> bytes:
+        if self._directory is None or sha256 not in self._beside:
+            raise KeyError(sha256)
+        settings = conf.get_settings()
+        # A larger one is accepted neither in a storage nor in a message.
+        most = max(settings.MAX_BLOB_BYTES, settings.MAX_PAYLOAD_BYTES)
+        # The name of the directory is derived from the file's: it must not be a link either.
+        root, name = self._directory.parent, self._directory.name
+        try:
+            with open_regular_file(root, f"{name}/{self._folder}/{sha256}") as file:
+                data = file.read(most + 1)
+        except (OSError, SuspiciousFileOperation):
+            raise KeyError(sha256) from None
+        if len(data) > most:
+            raise KeyError(sha256)
+        return data
+
     def __iter__(self) -> Iterator[str]:
-        return iter({**self._inline, **self._beside})
+        return iter(self._inline.keys() | self._beside)
 
     def __len__(self) -> int:
-        return len(self._inline.keys() | self._beside.keys())
+        return len(self._inline.keys() | self._beside)
 
 
 def with_binaries(value: Any, contents: Mapping[str, bytes], dialect: str, lost: set[str]) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import os
 import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,13 +35,13 @@ from .sources import (
     SourceMultiAgent,
     SourceSession,
 )
-from .untrusted import MAX_INTEGER
+from .untrusted import MAX_INTEGER, excess_values
 
 STDIN = "-"
 """The path that means the standard input."""
 
-MAX_LINE_BYTES = 512 * 1024 * 1024
-"""The default limit of a line. Reading one takes several times as much memory."""
+MAX_LINE_BYTES = 128 * 1024 * 1024
+"""The default limit of a line. Reading one takes up to four times as much memory."""
 
 _SHORTER = "increase the limit, or export the sessions with their binaries in a directory"
 _TOO_DEEP = "it is nested too deeply"
@@ -60,11 +61,12 @@ class JsonLines:
             input.
         beside: The directory of the large binaries that are not in the file; by default the file's
             name with the suffix ``.blobs``.
-        max_line_bytes: The limit of an uncompressed line. A longer line is skipped and reported
-            without being read into memory.
+        max_line_bytes: The limit of an uncompressed line, 128 MiB by default; reading one takes up
+            to four times as much memory. A line that is longer, or that has more than one JSON
+            value for each 64 of these bytes, is skipped and reported without being parsed.
 
     Raises:
-        ConfigurationError: The file does not exist.
+        ConfigurationError: The file does not exist, or is not a regular file.
     """
 
     kind = "jsonl"
@@ -78,9 +80,14 @@ class JsonLines:
     ) -> None:
         self._max_line_bytes = max(1, max_line_bytes)
         self._path = str(path)
-        self._beside = beside or blob_directory(path)
-        if self._path != STDIN and not Path(self._path).is_file():
-            raise ConfigurationError(f"file {self._path} does not exist")
+        self._beside = blob_directory(path) if beside is None else beside.resolve()
+        if self._path == STDIN or Path(self._path).is_file():
+            return
+        if os.path.lexists(self._path):
+            raise ConfigurationError(
+                f"{self._path} is not a regular file: pass - and send it to the standard input"
+            )
+        raise ConfigurationError(f"file {self._path} does not exist")
 
     def sessions(self) -> Iterator[SourceSession | Skipped]:
         """Yield the sessions, and the lines that cannot be read."""
@@ -95,6 +102,12 @@ class JsonLines:
                         yield Skipped(
                             f"line {number}",
                             f"it has more than {self._max_line_bytes} bytes: {_SHORTER}",
+                        )
+                    elif most := excess_values(line, self._max_line_bytes):
+                        yield Skipped(
+                            f"line {number}",
+                            f"it has more than {most} values, which would fill the memory: "
+                            "increase the limit of a line",
                         )
                     elif line.strip():
                         yield _session(line, f"line {number}", self._beside)
@@ -178,8 +191,7 @@ def _read(line: Mapping[str, Any], place: str, beside: Path | None) -> SourceSes
         "expires_at": as_time(head, "expires_at"),
     }
     # The directory has a folder per session.
-    folder = None if beside is None or columns["id"] is None else beside / str(columns["id"])
-    blobs = LineBinaries(line.get("blobs"), folder)
+    blobs = LineBinaries(line.get("blobs"), beside, str(columns["id"] or ""))
     for name in ("namespace", "scope", "title", "session_type"):
         if not isinstance(head.get(name, ""), str):
             raise InvalidValueError(f"the {name} of its session is not a string")

@@ -14,14 +14,20 @@ from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple
 
+from django_agent_sessions import conf
 from django_agent_sessions.content.exact_json import reject_constant
 from django_agent_sessions.values.ids import MAX_ID_LENGTH
 
 from .sources import Skipped, SourceMessage
+from .sqlite_limits import LargeResultError
+from .untrusted import excess_values
 
 _FIRST_ROWS = 16
 _MOST_ROWS = 500
 _CHARACTERS = 4 * 1024 * 1024
+
+MOST_BYTES = 32 * 1024 * 1024
+"""Size of the rows of a batch, unless it is a single row."""
 
 
 class ItemRow(NamedTuple):
@@ -48,7 +54,11 @@ def each_item(
     start, size = 0, _FIRST_ROWS
     while start < len(keys):
         batch = keys[start : start + size]
-        found = {row.key: row for row in fetch(sorted(set(batch)))}
+        try:
+            found = {row.key: row for row in fetch(sorted(set(batch)))}
+        except LargeResultError:
+            size = max(1, size // 8)
+            continue
         for key, branch in zip(batch, branches[start : start + size], strict=True):
             if key in found:
                 message = _message(found[key], table, zone, branch)
@@ -86,7 +96,11 @@ def _message(row: ItemRow, table: str, zone: tzinfo, branch: int) -> SourceMessa
     if row.data is None:
         return Skipped(f"{table} id={row.key}", "it cannot be read")
     try:
-        payload = _decode(_text(row.data))
+        text = _text(row.data)
+        limit = conf.get_settings().MAX_PAYLOAD_BYTES
+        if most := excess_values(text.encode("utf-8", "surrogatepass"), limit):
+            return Skipped(f"{table} id={row.key}", f"it has more than {most} values")
+        payload = _decode(text)
     # RecursionError: nested too deeply. ValueError: also for an integer with too many digits.
     except (RecursionError, ValueError):
         return Skipped(f"{table} id={row.key}", "it is not JSON")

@@ -23,6 +23,7 @@ from django.utils.connection import ConnectionDoesNotExist
 from django_agent_sessions.exceptions import ConfigurationError, MissingDependencyError
 
 from .openai_tables import Columns, Database, OpenAITablesSource, UnreadableRowsError
+from .sqlite_limits import StatementLimits, error_text, fetch, is_view, view_error
 
 MAIN_BRANCH_ID = "main"
 """The name of the initial branch in ``AdvancedSQLiteSession``."""
@@ -38,6 +39,7 @@ class SQLiteDatabase:
         self._path, self.label = path, str(path)
         if not path.is_file():
             raise ConfigurationError(f"{path} is not a file: pass the SDK's SQLite file")
+        self._limits = StatementLimits()
         with self._translate_errors():
             # Several threads of the importer may use the connection.
             self._connection = sqlite3.connect(
@@ -47,16 +49,26 @@ class SQLiteDatabase:
                 check_same_thread=False,
                 isolation_level=None,
             )
+            self._limits.apply(self._connection)
         self._connection.text_factory = bytes
 
-    def run(self, sql: str, parameters: Sequence[Any] = ()) -> Sequence[Any]:
+    def run(
+        self, sql: str, parameters: Sequence[Any] = (), *, max_bytes: int | None = None
+    ) -> Sequence[Any]:
         """Return the rows of a statement; bytes are parameters of text."""
         marks = ("CAST(? AS TEXT)" if isinstance(each, bytes) else "?" for each in parameters)
+        self._limits.begin()
         with self._translate_errors():
-            return self._connection.execute(sql % tuple(marks), list(parameters)).fetchall()
+            cursor = self._connection.execute(sql % tuple(marks), list(parameters))
+            try:
+                return fetch(cursor, max_bytes)
+            finally:
+                cursor.close()
 
     def columns(self, table: str) -> set[str]:
         """Return the names of a table's columns, in lowercase."""
+        if is_view(self.run, table):
+            raise view_error(self.label, table)
         found = self.run("SELECT name FROM pragma_table_info(%s)", [table])
         return {name.decode().lower() for (name,) in found}
 
@@ -77,9 +89,9 @@ class SQLiteDatabase:
             is_damage = isinstance(error, sqlite3.DatabaseError)
             is_damage = is_damage and not isinstance(error, sqlite3.OperationalError)
             raise (UnreadableRowsError if is_damage else ConfigurationError)(
-                f"{self._path} cannot be read as an SQLite database ({error}): pass the file of "
-                "the SDK's db_path. If it is that file, SQLite needs write access to its "
-                "directory: copy it, with the files -wal and -shm, to a writable directory"
+                f"{self._path} cannot be read as an SQLite database ({error_text(error)}): pass "
+                "the file of the SDK's db_path. If it is that file, SQLite needs write access to "
+                "its directory: copy it, with the files -wal and -shm, to a writable directory"
             ) from None
 
 
@@ -97,8 +109,10 @@ class DjangoDatabase:
         # The time zone of the naive times that the driver returns.
         self.zone: tzinfo = self._connection.timezone or timezone.get_default_timezone()
 
-    def run(self, sql: str, parameters: Sequence[Any] = ()) -> Sequence[Any]:
-        """Return the rows of a statement."""
+    def run(
+        self, sql: str, parameters: Sequence[Any] = (), *, max_bytes: int | None = None
+    ) -> Sequence[Any]:
+        """Return the rows of a statement; drivers read them at once, so that none are refused."""
         with self._connection.cursor() as cursor:
             cursor.execute(sql, list(parameters))
             return list(cursor.fetchall())
@@ -107,7 +121,10 @@ class DjangoDatabase:
         """Return the names of a table's columns; a failing statement would abort a transaction."""
         introspection = self._connection.introspection
         with self._connection.cursor() as cursor:
-            if table not in introspection.table_names(cursor, include_views=True):
+            kinds = {found.name: found.type for found in introspection.get_table_list(cursor)}
+            if kinds.get(table) == "v":
+                raise view_error(self.label, table)
+            if table not in kinds:
                 return set()
             return {column.name for column in introspection.get_table_description(cursor, table)}
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from django_agent_sessions.content import dialects
 from django_agent_sessions.exceptions import ConfigurationError
 
-from .openai_rows import ItemRow, each_item, parse_database_time
+from .openai_rows import MOST_BYTES, ItemRow, each_item, parse_database_time
 from .sources import Skipped, SourceAgent, SourceMessage, SourceSession
 
 OPENAI_AGENT_ID = "default"
@@ -38,12 +38,21 @@ class Database(Protocol):
     zone: tzinfo
     """The time zone of times without one."""
 
-    def run(self, sql: str, parameters: Sequence[Any] = ()) -> Sequence[Any]:
-        """Return the rows of a statement, in which ``%s`` is a parameter and ``%%`` is ``%``."""
+    def run(
+        self, sql: str, parameters: Sequence[Any] = (), *, max_bytes: int | None = None
+    ) -> Sequence[Any]:
+        """Return the rows of a statement, in which ``%s`` is a parameter and ``%%`` is ``%``.
+
+        An SQLite file raises :exc:`~.sqlite_limits.LargeResultError` for several rows that have
+        more bytes than ``max_bytes``.
+        """
         ...
 
     def columns(self, table: str) -> set[str]:
-        """Return the names of a table's columns; empty if it does not exist."""
+        """Return the names of a table's columns; empty if it does not exist.
+
+        Raises ``ConfigurationError`` for a view, which may never end.
+        """
         ...
 
     def quote(self, name: str) -> str:
@@ -181,6 +190,7 @@ class OpenAITablesSource:
                 f"SELECT id, {self._data()}, created_at "
                 f"FROM {database.quote(self._messages_table)} WHERE id IN ({_parameters(keys)})",
                 keys,
+                max_bytes=MOST_BYTES,
             )
         except UnreadableRowsError:
             if len(keys) == 1:

@@ -9,11 +9,23 @@ from datetime import tzinfo
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, inspect, make_url, text
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    Inspector,
+    create_engine,
+    event,
+    inspect,
+    make_url,
+    text,
+)
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from django_agent_sessions.exceptions import ConfigurationError
+
+from .sqlite_limits import StatementLimits, error_text, fetch, is_view, view_error
 
 T = TypeVar("T")
 
@@ -73,18 +85,24 @@ class SQLAlchemyDatabase:
         self.zone = zone
         self._engine = _create_engine(url)
 
-    def run(self, sql: str, parameters: Sequence[Any] = ()) -> Sequence[Any]:
+    def run(
+        self, sql: str, parameters: Sequence[Any] = (), *, max_bytes: int | None = None
+    ) -> Sequence[Any]:
         """Return the rows of a statement."""
         # Without types: values are those of the driver, comparisons those of the database.
         values = {f"p{number}": value for number, value in enumerate(parameters)}
         statement = text(sql % tuple(f":{name}" for name in values))
-        return self._run(lambda connection: connection.execute(statement, values).all())
+        # The drivers of servers read all rows at once: only the result of a file is limited.
+        most = max_bytes if self._engine.dialect.name == "sqlite" else None
+        return self._run(lambda connection: fetch(connection.execute(statement, values), most))
 
     def columns(self, table: str) -> set[str]:
         """Return the names of a table's columns; empty if it does not exist."""
 
         def find(connection: Connection) -> set[str]:
             inspector = inspect(connection)
+            if self._is_view(inspector, table):
+                raise view_error(self.label, table)
             if not inspector.has_table(table):
                 return set()
             return {column["name"] for column in inspector.get_columns(table)}
@@ -100,6 +118,11 @@ class SQLAlchemyDatabase:
         """Close the connections."""
         self._engine.close()
 
+    def _is_view(self, inspector: Inspector, table: str) -> bool:
+        if self._engine.dialect.name == "sqlite":
+            return is_view(self.run, table)
+        return table in inspector.get_view_names()
+
     def _run(self, work: Callable[[Connection], T]) -> T:
         try:
             return self._engine.run(work)
@@ -107,8 +130,8 @@ class SQLAlchemyDatabase:
             # The driver's text names the server; the URL, which contains a password, is omitted.
             reason = getattr(error, "orig", None) or error
             raise ConfigurationError(
-                f"the database cannot be read ({type(reason).__name__}: {reason}): pass the URL "
-                "of the SDK's database and make sure that its server is reachable"
+                f"the database cannot be read ({type(reason).__name__}: {error_text(reason)}): "
+                "pass the URL of the SDK's database and make sure that its server is reachable"
             ) from None
 
 
@@ -121,7 +144,9 @@ def _create_engine(url: str) -> _SyncEngine | _AsyncEngine:
             return _AsyncEngine(
                 create_async_engine(parsed, pool_pre_ping=True, hide_parameters=True)
             )
-        return _SyncEngine(create_engine(parsed, pool_pre_ping=True, hide_parameters=True))
+        return _SyncEngine(
+            _limited(create_engine(parsed, pool_pre_ping=True, hide_parameters=True))
+        )
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"the URL's driver {error.name!r} is not installed: install it, or use an installed "
@@ -132,6 +157,15 @@ def _create_engine(url: str) -> _SyncEngine | _AsyncEngine:
             "this is not a database URL of SQLAlchemy: pass the URL of the SDK's database, such as "
             "postgresql+asyncpg://user:password@host/name"
         ) from None
+
+
+def _limited(engine: Engine) -> Engine:
+    """Limit the statements on an SQLite file."""
+    if engine.dialect.name == "sqlite":
+        limits = StatementLimits()
+        event.listen(engine, "connect", lambda connection, record: limits.apply(connection))
+        event.listen(engine, "before_cursor_execute", lambda *arguments: limits.begin())
+    return engine
 
 
 def _read_only(url: URL) -> URL:

@@ -17,9 +17,12 @@ from typing import Any
 from django.core.exceptions import SuspiciousFileOperation
 from django.core.files.storage import FileSystemStorage, Storage
 
+from django_agent_sessions import conf
 from django_agent_sessions.blobs import file_storage
 from django_agent_sessions.exceptions import InvalidIdError, PayloadError
 from django_agent_sessions.values.ids import validate_id
+
+from .untrusted import excess_values
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +42,7 @@ class DocumentFiles:
     def ids(self, folder: str, start: str, what: str) -> list[str]:
         """Return the ids in the names of folders; report other names."""
         found: list[str] = []
-        for name in file_storage.list_folder(self.storage, folder)[0]:
+        for name in self.list(folder)[0]:
             location = f"{folder}/{name}" if folder else name
             if not name.startswith(start):
                 self.report(location, f"its name does not begin with {start}")
@@ -52,19 +55,29 @@ class DocumentFiles:
 
     def read(self, name: str) -> Document | None:
         """Read a document; None if it does not exist."""
-        self._refuse_link(name)
-        try:
-            data = file_storage.read_file(self.storage, name)
-        except FileNotFoundError:
+        most = _most_bytes()
+        [(_, data)] = file_storage.read_untrusted(self.storage, [name], most)
+        if isinstance(data, FileNotFoundError):
             return None
-        return from_json(data, name)
+        if isinstance(data, Exception):
+            raise data
+        return from_json(_complete(data, name, most), name)
 
     def read_many(self, names: Sequence[str]) -> Iterator[tuple[str, Document | Exception]]:
-        """Yield documents or errors, read in parallel."""
-        links = {name for name in names if file_storage.is_link(self.storage, name)}
-        found = file_storage.read_files(self.storage, [name for name in names if name not in links])
-        for name in names:
-            yield name, _link(name) if name in links else _document(*next(found))
+        """Yield documents or errors; small ones are read in parallel."""
+        found = file_storage.read_untrusted(self.storage, names, _PARALLEL_BYTES)
+        for name, data in found:
+            yield name, self._document(name, data)
+
+    def _document(self, name: str, data: bytes | Exception | None) -> Document | Exception:
+        try:
+            if data is None:
+                # Large: not read in parallel, so that only one of them is in memory.
+                document = self.read(name)
+                return FileNotFoundError(name) if document is None else document
+            return data if isinstance(data, Exception) else from_json(data, name)
+        except Exception as error:
+            return error
 
     def create(self, name: str, document: Document) -> None:
         """Write a new document; raise :exc:`FileExistsError` if it exists."""
@@ -81,6 +94,11 @@ class DocumentFiles:
         data = file_storage.read_file(self.storage, name)
         file_storage.write_file(self.storage, f"{name}.corrupt", data)
         self.report(name, f"it cannot be read; a copy is kept as {name}.corrupt")
+
+    def list(self, folder: str) -> tuple[list[str], list[str]]:
+        """Return the folders and files in a folder; raise if it is reached through a link."""
+        self._refuse_link(folder)
+        return file_storage.list_folder(self.storage, folder)
 
     def delete_folder(self, folder: str) -> bool:
         """Delete a folder recursively; return whether it existed."""
@@ -100,22 +118,25 @@ class DocumentFiles:
         return existed
 
     def _refuse_link(self, name: str) -> None:
-        if file_storage.is_link(self.storage, name):
-            raise _link(name)
+        if file_storage.leads_through_link(self.storage, name):
+            # A symbolic link could expose other files as a conversation.
+            raise SuspiciousFileOperation(
+                f"{name!r} is a symbolic link, or is in a folder that is one"
+            )
 
 
-def _link(name: str) -> SuspiciousFileOperation:
-    # A symbolic link could expose other files as a conversation.
-    return SuspiciousFileOperation(f"{name!r} is a symbolic link")
+_PARALLEL_BYTES = 4 * 1024 * 1024
 
 
-def _document(name: str, data: bytes | Exception) -> Document | Exception:
-    if isinstance(data, Exception):
-        return data
-    try:
-        return from_json(data, name)
-    except PayloadError as error:
-        return error
+def _most_bytes() -> int:
+    # A document is indented and may escape characters, which a stored payload does not.
+    return 2 * conf.get_settings().MAX_PAYLOAD_BYTES
+
+
+def _complete(data: bytes | None, name: str, most: int) -> bytes:
+    if data is None:
+        raise PayloadError(f"file {name!r} has more than {most} bytes, twice MAX_PAYLOAD_BYTES")
+    return data
 
 
 Document = dict[str, Any]
@@ -137,6 +158,11 @@ def to_json(document: Document, name: str) -> bytes:
 
 def from_json(data: bytes, name: str) -> Document:
     """Parse a document; ``name`` is for errors."""
+    if most := excess_values(data, _most_bytes()):
+        raise PayloadError(
+            f"file {name!r} has more than {most} values, which would fill the memory: increase "
+            "MAX_PAYLOAD_BYTES"
+        )
     try:
         document = json.loads(data.decode())
     except (ValueError, RecursionError):

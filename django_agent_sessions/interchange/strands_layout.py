@@ -164,7 +164,7 @@ class Layout:
     def message_numbers(self, session_id: str, agent_id: str) -> list[int]:
         """Return the numbers of an agent's messages, sorted; report other files."""
         folder = self.names.messages(session_id, agent_id)
-        folders, files = file_storage.list_folder(self.storage, folder)
+        folders, files = self.files.list(folder)
         numbers: list[int] = []
         for name in files:
             number = message_number(name)

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 from django.core.files.storage import Storage, storages
 
-from django_agent_sessions.blobs import file_storage
 from django_agent_sessions.content import dialects
 from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.values.records import AgentState
@@ -88,7 +87,7 @@ class StrandsSnapshots:
                 skipped.append(Skipped(file, error_reason(error)))
 
     def _folders(self, name: str) -> list[str]:
-        return file_storage.list_folder(self._storage, name)[0]
+        return self._files.list(name)[0]
 
 
 def _agent(name: str, data: Mapping[str, Any], saved: datetime | None) -> SourceAgent:

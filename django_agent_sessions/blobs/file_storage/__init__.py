@@ -14,6 +14,7 @@ from django.core.files.storage import Storage
 from .disk import FileSystemBackend
 from .generic import StorageBackend
 from .parallel import in_parallel
+from .regular_files import open_regular_file
 from .s3 import S3Backend
 from .streams import Pieces
 
@@ -24,10 +25,13 @@ __all__ = [
     "delete_files",
     "in_parallel",
     "is_link",
+    "leads_through_link",
     "list_folder",
     "make_folder",
+    "open_regular_file",
     "read_file",
     "read_files",
+    "read_untrusted",
     "remove_folder",
     "stream_file",
     "write_file",
@@ -46,6 +50,23 @@ def read_files(storage: Storage, names: Sequence[str]) -> Iterator[tuple[str, by
     """
     backend = _backend(storage)
     yield from zip(names, in_parallel(backend.read, names, width=backend.width), strict=True)
+
+
+def read_untrusted(
+    storage: Storage, names: Sequence[str], most: int
+) -> Iterator[tuple[str, bytes | Exception | None]]:
+    """Yield the contents or errors of files that another user may have written, read in parallel.
+
+    ``None`` stands for a file with more bytes than ``most``. On a file system, an error stands for
+    a link, a file in a folder that is a link, and what is not a regular file. Only a few files are
+    read ahead, so that many large files are not in memory together.
+    """
+    backend = _backend(storage)
+
+    def read(name: str) -> bytes | None:
+        return backend.read_untrusted(name, most)
+
+    yield from zip(names, in_parallel(read, names, width=backend.width), strict=True)
 
 
 def stream_file(storage: Storage, name: str, *, start: int = 0, stop: int | None = None) -> Pieces:
@@ -121,6 +142,11 @@ def remove_folder(storage: Storage, name: str) -> None:
 def is_link(storage: Storage, name: str) -> bool:
     """Return whether a name is a symbolic link on a file system."""
     return _backend(storage).is_link(name)
+
+
+def leads_through_link(storage: Storage, name: str) -> bool:
+    """Return whether a name or one of its folders is a symbolic link on a file system."""
+    return _backend(storage).leads_through_link(name)
 
 
 def _backend(storage: Storage) -> StorageBackend:

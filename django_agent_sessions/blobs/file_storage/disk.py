@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from django.core.files.storage import FileSystemStorage, Storage
 
-from .generic import StorageBackend, inherits_methods
+from .generic import StorageBackend, inherits_methods, upto
+from .regular_files import has_link_below, open_regular_file
 
 _TRIES = 50
 """Number of attempts to create a folder that other processes remove."""
@@ -28,6 +29,11 @@ class FileSystemBackend(StorageBackend):
             FileSystemStorage,
             ("open", "_open", "save", "_save", "delete", "exists", "listdir"),
         )
+
+    def read_untrusted(self, name: str, most: int) -> bytes | None:
+        """Read a regular file that is not reached through a link."""
+        with open_regular_file(self.storage.location, name) as file:
+            return upto(file.read(most + 1), most)
 
     def write(self, name: str, data: bytes) -> None:
         """Write a temporary file and move it to its name."""
@@ -83,6 +89,10 @@ class FileSystemBackend(StorageBackend):
     def is_link(self, name: str) -> bool:
         """Return whether a name is a symbolic link."""
         return os.path.islink(self.storage.path(name))
+
+    def leads_through_link(self, name: str) -> bool:
+        """Return whether a name or one of its folders is a symbolic link."""
+        return has_link_below(self.storage.location, name)
 
     def _put(self, path: str, data: bytes, move: Callable[[str], None]) -> None:
         folder, file = os.path.split(path)

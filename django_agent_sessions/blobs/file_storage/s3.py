@@ -70,8 +70,8 @@ class S3Backend(StorageBackend):
         base = _base(storage)
         return base is not None and inherits_methods(storage, base, _BYPASSED_METHODS)
 
-    def read(self, name: str) -> bytes:
-        """Read an object with one request."""
+    def _read(self, name: str, size: int) -> bytes:
+        """Read the first bytes of an object, or all of it, with one request."""
         key = self._key(name)
         try:
             response = self._client.get_object(
@@ -80,9 +80,9 @@ class S3Backend(StorageBackend):
         except self._client.exceptions.NoSuchKey as error:
             raise FileNotFoundError(f"file {name!r} does not exist") from error
         with response["Body"] as body:
-            data: bytes = body.read()
-        if self.storage.gzip and response.get("ContentEncoding") == "gzip":
-            return gzip.decompress(data)
+            if self.storage.gzip and response.get("ContentEncoding") == "gzip":
+                return gzip.GzipFile(fileobj=io.BytesIO(body.read())).read(size)
+            data: bytes = body.read(None if size < 0 else size)
         return data
 
     def stream(self, name: str, start: int, stop: int | None) -> Pieces:
