@@ -8,12 +8,12 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Hashable
+from enum import Enum
 from typing import Any, ClassVar
 from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
-from django.db.models import Model
 from django.http import Http404, HttpResponse
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework.exceptions import APIException, Throttled, ValidationError
@@ -30,6 +30,7 @@ from django_agent_sessions.queries.message_pages import MessagePreview
 from django_agent_sessions.rest.base import ThrottleScope
 
 from .base import SafeJSONRenderer
+from .login_check import LoginCheck
 from .pagination import reject_unknown_parameters
 from .schema import SCOPE_PARAMETERS, SESSION_PARAMETER, describe_view, problem_responses
 from .serializers.fields import format_datetime
@@ -64,6 +65,19 @@ _EVENT: dict[str, Any] = {
     "required": ["event", "data"],
 }
 _NOT_ALLOWED = (Http404, PermissionDenied, APIException)
+
+
+class EndReason(Enum):
+    """Why a stream ends."""
+
+    TIME = "time"
+    """It lasted as long as it may: reconnect."""
+
+    GONE = "gone"
+    """The session, or the user's permission, is gone."""
+
+    LOGIN = "login"
+    """The user logged out or has a new password: reconnect with a new login."""
 
 
 class StreamSlot:
@@ -129,7 +143,10 @@ class SessionEventsView(StreamingAPI):
     """Seconds of silence after which a comment is sent, against timeouts of proxies."""
 
     check_seconds: ClassVar[float] = 30
-    """Seconds of silence after which the user's permissions are checked again."""
+    """Seconds of silence after which the user's login and permissions are checked again."""
+
+    login: LoginCheck
+    """The login with which the stream was requested."""
 
     places: ClassVar[StreamLimit] = StreamLimit()
     """The number of open streams of each user."""
@@ -167,6 +184,7 @@ class SessionEventsView(StreamingAPI):
         if place is None:
             raise Throttled(10, "Too many open streams. Close one of them.")
         try:
+            self.login = await self.in_thread(LoginCheck, request)
             represent_rows = self.representation(row)
             await self.in_thread(self.record_access, row, view="events")
             pieces = self._pieces(row, cursor, start, place, represent_rows)
@@ -241,8 +259,8 @@ class SessionEventsView(StreamingAPI):
                 while True:
                     read = functools.partial(self._read, session, cursor, represent_rows)
                     batch = await bridge.run_async(read, using=self.using)
-                    if batch is None:
-                        yield self._encoded("end", {"reason": "gone"})
+                    if isinstance(batch, EndReason):
+                        yield self._encoded("end", {"reason": batch.value})
                         return
                     pieces, cursor, more = batch
                     for piece in pieces:
@@ -251,7 +269,7 @@ class SessionEventsView(StreamingAPI):
                         async for comment in self._wait(watch, deadline):
                             yield comment
                     if time.monotonic() >= deadline:
-                        yield self._encoded("end", {"reason": "time"})
+                        yield self._encoded("end", {"reason": EndReason.TIME.value})
                         return
         finally:
             place.give_back()
@@ -273,18 +291,18 @@ class SessionEventsView(StreamingAPI):
         session: Session,
         cursor: Cursor,
         represent_rows: Callable[[Session, list[MessagePreview]], list[Any]],
-    ) -> tuple[list[bytes], Cursor, bool] | None:
-        """Check the user's permissions again and read the next batch.
+    ) -> tuple[list[bytes], Cursor, bool] | EndReason:
+        """Check the user's login and permissions again and read the next batch.
 
-        Returns encoded events, the cursor after them, and whether there is more to read now;
-        ``None`` if the user may not read the session any more.
+        Returns encoded events, the cursor after them, and whether there is more to read now; or
+        why the stream ends.
         """
         allowed = self._recheck(session)
-        if allowed is None:
-            return None
+        if isinstance(allowed, EndReason):
+            return allowed
         batch = reading.read_events(allowed, cursor)
         if batch is None:
-            return None
+            return EndReason.GONE
         rows = [event.row for event in batch.events if isinstance(event, MessageEvent)]
         messages = iter(represent_rows(batch.session, rows) if rows else ())
         pieces = []
@@ -305,22 +323,24 @@ class SessionEventsView(StreamingAPI):
             pieces.append(f"id: {batch.cursor.encode()}\n\n".encode())
         return pieces, batch.cursor, batch.more
 
-    def _recheck(self, session: Session) -> Session | None:
+    def _recheck(self, session: Session) -> Session | EndReason:
         """Return the session if the user may still read it and it has the same owner."""
-        request, user = self.request, self.request.user
+        request = self.request
         try:
-            if isinstance(user, Model):
-                # Django caches permissions on the user, and they may have been revoked.
-                current_user = user.__class__._default_manager.filter(pk=user.pk).first()
-                if current_user is None or not getattr(current_user, "is_active", True):
-                    return None
-                request.user = current_user
+            # Django caches permissions on the user, and they may have been revoked.
+            user = self.login.current_user()
+            if user is None:
+                return EndReason.GONE
+            if not self.login.is_valid(user):
+                return EndReason.LOGIN
+            if user is not request.user:
+                request.user = user
             self.check_permissions(request)
             current = self.session(session.pk, SessionPermission.READ)
         except _NOT_ALLOWED:
-            return None
+            return EndReason.GONE
         # Reading another user's session was recorded for this owner when the stream began.
-        return current if current.owner_id == session.owner_id else None
+        return current if current.owner_id == session.owner_id else EndReason.GONE
 
     def _agent_name(self, event: RemovedEvent) -> str:
         agents = SessionAgent.objects.using(self.using).filter(pk=event.agent)

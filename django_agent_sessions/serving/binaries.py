@@ -126,8 +126,8 @@ def _finish(
         response["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
         # Otherwise GZipMiddleware would compress the part, which could not be joined to others.
         response["Content-Encoding"] = "identity"
-    # Caches must revalidate: a redaction deletes the binary.
-    patch_cache_control(response, private=True, no_cache=True)
+    # A redaction deletes the binary, and no browser's disk may keep it.
+    patch_cache_control(response, private=True, no_store=True)
     return set_content_security_headers(response)
 
 

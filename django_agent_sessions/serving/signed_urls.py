@@ -15,6 +15,9 @@ from django_agent_sessions.models import Blob
 logger = logging.getLogger("django_agent_sessions")
 
 
+_NO_STORE = "private, no-store"
+
+
 class _UrlOptions(NamedTuple):
     content_type: str
     disposition: str
@@ -60,13 +63,14 @@ def _s3(storage: Any, name: str, options: _UrlOptions) -> str | None:
     parameters = {
         "ResponseContentType": options.content_type,
         "ResponseContentDisposition": options.disposition,
-        "ResponseCacheControl": "private, no-store",
+        "ResponseCacheControl": _NO_STORE,
     }
     url: str = storage.url(name, parameters=parameters, expire=options.seconds)
     return url
 
 
 def _google(storage: Any, name: str, options: _UrlOptions) -> str | None:
+    # Google's URLs cannot set Cache-Control, which is an attribute of the stored object.
     public = storage.get_object_parameters(name).get("acl", storage.default_acl) == "publicRead"
     if not storage.querystring_auth or public:
         return None
@@ -80,7 +84,11 @@ def _google(storage: Any, name: str, options: _UrlOptions) -> str | None:
 
 
 def _azure(storage: Any, name: str, options: _UrlOptions) -> str | None:
-    parameters = {"content_type": options.content_type, "content_disposition": options.disposition}
+    parameters = {
+        "content_type": options.content_type,
+        "content_disposition": options.disposition,
+        "cache_control": _NO_STORE,
+    }
     url: str = storage.url(name, expire=options.seconds, parameters=parameters)
     return url
 

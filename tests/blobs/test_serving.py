@@ -74,7 +74,7 @@ def test_a_picture_is_shown_from_its_file(api, said, data):
     assert answer["X-Content-Type-Options"] == "nosniff"
     assert answer["Content-Security-Policy"] == "sandbox; default-src 'none'"
     assert answer["Accept-Ranges"] == "bytes"
-    assert set(answer["Cache-Control"].split(", ")) == {"private", "no-cache"}
+    assert set(answer["Cache-Control"].split(", ")) == {"private", "no-store"}
     downloaded = api.get(f"{part['url']}&download=true")
     assert downloaded["Content-Disposition"].startswith("attachment")
     assert b"".join(downloaded) == data

@@ -84,6 +84,7 @@ def test_azure_is_told_how_long_and_what_to_say(ask):
     said = {
         "content_type": "image/png",
         "content_disposition": 'inline; filename="a.png"',
+        "cache_control": "private, no-store",
         "expire": 60,
     }
     assert [("a/b", said)] == told

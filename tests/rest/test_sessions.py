@@ -8,6 +8,7 @@ import pytest
 
 from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.rest.base import compute_etag
 from django_agent_sessions.store import SessionStore
 
 from .conftest import Talk
@@ -195,8 +196,16 @@ def test_what_a_client_has_already_is_not_sent_again(api, trip):
     again = api.get(trip.url, headers={"If-None-Match": read["ETag"]})
     assert again.status_code == 304
     assert again.content == b""
-    assert read["Cache-Control"] == "private, no-cache"
+    assert read["Cache-Control"] == again["Cache-Control"] == "private, no-store"
     assert "Cookie" in read["Vary"]
+
+
+def test_an_etag_is_no_digest_that_a_guess_could_be_tested_against(settings):
+    tag = compute_etag({"title": "a guess"})
+    assert compute_etag({"title": "a guess"}) == tag
+    # The same content has another tag on a site with another key.
+    settings.SECRET_KEY = "another key of another site"
+    assert compute_etag({"title": "a guess"}) != tag
 
 
 def test_a_session_is_deleted_unless_it_is_held(api, trip, ada):

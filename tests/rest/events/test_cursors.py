@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from uuid import UUID
 
 import pytest
@@ -175,3 +176,29 @@ def test_many_agents_take_no_more_statements_than_few(crowd):
     assert len(page.events) == 50
     assert len(queries) < 10
     assert cursor is not None
+
+
+def test_the_id_of_an_event_holds_keys_and_numbers_and_no_digest_of_what_was_said(ada):
+    talk = Speaking(ada, "plantedname")
+    follower = Follower(talk, "start")
+    ids = [follower.last]
+    for step in (
+        lambda: talk.say("plantedtext"),
+        lambda: talk.say("plantedtext", "b"),
+        lambda: talk.change(0, "plantedtext grows", "b"),
+        lambda: talk.redact(0),
+        lambda: talk.store.sessions.update(talk.id, title="plantedtitle"),
+        lambda: talk.pop(),
+    ):
+        step()
+        follower.follow()
+        ids.append(follower.last)
+    keys = {
+        key.hex
+        for model in (Session, SessionAgent, SessionMessage)
+        for key in model._base_manager.values_list("pk", flat=True)
+    }
+    parts = {part for text in ids for part in re.split(r"[.,:~-]", text)}
+    # A digest, with which guesses of the text could be tested, would be neither of them.
+    assert {part for part in parts - keys if not re.fullmatch(r"[0-9]{0,4}", part)} == set()
+    assert talk.id.hex in parts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
@@ -16,6 +17,7 @@ from rest_framework.response import Response
 
 from django_agent_sessions.rest.base import ThrottleScope
 from django_agent_sessions.rest.events import EventStreamRenderer
+from django_agent_sessions.rest.login_check import LoginCheck
 from django_agent_sessions.rest.problems import Conflict
 from django_agent_sessions.rest.streaming import event_stream_response
 
@@ -89,6 +91,9 @@ class ChatView(ChatSessionAPI):
 
     replay_seconds: ClassVar[float] = 30
     """For how long a finished answer is replayed to a client that repeats its request."""
+
+    check_seconds: ClassVar[float] = 30
+    """Seconds after which a response checks that its user is still logged in."""
 
     stop_grace_seconds: ClassVar[float] = 3
     """How long an agent may take to stop by itself; then its task is cancelled."""
@@ -219,10 +224,17 @@ class ChatView(ChatSessionAPI):
         return event_stream_response(self.request, body, headers=HEADERS, when_closed=when_closed)
 
     async def _without_connections(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Iterate a stream after closing connections that a middleware opened after the view."""
-        await self.in_thread(_close_connections)
+        """Iterate a stream without connections, until the user has logged out."""
+        # In a thread, whose connections are closed then: a middleware may have opened some after
+        # the view.
+        login = await self.in_thread(LoginCheck, self.request)
+        checked = time.monotonic()
         try:
             async for piece in pieces:
+                if time.monotonic() - checked >= self.check_seconds:
+                    if not await self.in_thread(_is_logged_in, login):
+                        return
+                    checked = time.monotonic()
                 yield piece
         finally:
             close: Any = getattr(pieces, "aclose", None)
@@ -266,8 +278,9 @@ def _abandon(run: Run, claims: Claims) -> None:
         claims.forget(run.answer)
 
 
-def _close_connections() -> None:
-    """Do nothing: ``in_thread`` closes the thread's connections after it."""
+def _is_logged_in(login: LoginCheck) -> bool:
+    user = login.current_user()
+    return user is not None and login.is_valid(user)
 
 
 _READ = ["get", "options"]
