@@ -46,7 +46,7 @@ ON_SERVERS := tests/store tests/concurrency tests/audit tests/db tests/governanc
 	$(wildcard tests/adapters/strands/snapshots/test_e*.py) \
 	$(wildcard tests/adapters/openai_agents/test_advanced_*.py) \
 	tests/adapters/openai_agents/test_session.py tests/adapters/strands/test_interleaved.py \
-	$(wildcard tests/contexts/test_[cjt]*.py) tests/contexts/test_views.py \
+	$(wildcard tests/contexts/test_[cjlt]*.py) tests/contexts/test_views.py \
 	tests/rest/chat/assistant_ui/test_processes.py tests/admin/test_list.py tests/admin/test_databases.py \
 	$(filter-out tests/rest/test_openapi.py,$(wildcard tests/rest/test_[m-p]*.py)) \
 	tests/rest/test_redacting.py \

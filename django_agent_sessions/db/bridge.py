@@ -25,7 +25,8 @@ import contextvars
 import functools
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ParamSpec, TypeVar
 
@@ -43,10 +44,12 @@ from django_agent_sessions.db.transaction_join import (
     find_joinable_transaction,
     in_transaction,
     is_own_connection,
+    refuse_to_leave_joined,
     register_waiting_call,
+    remember_joined,
     running_loop,
 )
-from django_agent_sessions.db.workers import DatabaseFuture, WorkerPool
+from django_agent_sessions.db.workers import DatabaseFuture, WorkerPool, refuse_green_threads
 from django_agent_sessions.exceptions import ConfigurationError
 
 __all__ = [
@@ -183,19 +186,21 @@ def joined(using: str | None = None) -> Iterator[None]:
 
 def run_sync(function: Callable[[], R], *, using: str) -> R:
     """Run a function and wait for it."""
+    refuse_green_threads()
     looping = running_loop() is not None
     connection = connections[using]
     if not looping:
         reset_lost_transaction(connection)
     if not looping and (in_transaction(connection) or getattr(_own, "works", False)):
         return function()
-    lender = find_joinable_transaction(using)
+    lender = _find_lender(using)
     with contextlib.suppress(_LenderGoneError):
         if isinstance(lender, CurrentThreadExecutor):
             return _outcome(_submit_to_lender(lender, function))
         if lender is not None:
             borrowing = functools.partial(_borrow, lender, function)
             return _wait(_borrowing_pool, borrowing) if looping else borrowing()
+    refuse_to_leave_joined(using)
     if not looping and (connection.connection is not None or _is_private_memory(connection)):
         close_if_broken(connection)
         return function()
@@ -208,7 +213,8 @@ async def run_async(function: Callable[[], R], *, using: str) -> R:
     The loop is blocked only if its own thread has the transaction: only that thread may use the
     connection. Cancellation is raised only after the function has returned.
     """
-    lender = find_joinable_transaction(using)
+    refuse_green_threads()
+    lender = _find_lender(using)
     with contextlib.suppress(_LenderGoneError):
         if isinstance(lender, CurrentThreadExecutor):
             return await _submit_to_lender(lender, function)
@@ -217,10 +223,18 @@ async def run_async(function: Callable[[], R], *, using: str) -> R:
             if is_own_connection(lender.connection, using):
                 return _wait(_borrowing_pool, borrowing)
             return await _arun(_borrowing_pool, borrowing)
+    refuse_to_leave_joined(using)
     return await _arun(_own_pool, functools.partial(_on_own_connection, using, function))
 
 
 # --- running ---------------------------------------------------------------------------------
+
+
+def _find_lender(using: str) -> JoinableTransaction | CurrentThreadExecutor | None:
+    lender = find_joinable_transaction(using)
+    if lender is not None and declared_transaction.get() is not lender:
+        remember_joined(lender, using)
+    return lender
 
 
 class _LenderGoneError(Exception):
@@ -302,7 +316,7 @@ def _borrow(lender: JoinableTransaction, function: Callable[[], R]) -> R:
     """Run a function on the connection of a waiting thread, one function at a time."""
     connection = lender.connection
     alias = connection.alias
-    with _lock_of(connection):
+    with _lock_of(connection), _occupy(lender.executors):
         if not (lender.is_waiting and in_transaction(connection)):
             raise _LenderGoneError
         # If this thread has no connection, Django creates an object, which opens nothing yet.
@@ -314,6 +328,22 @@ def _borrow(lender: JoinableTransaction, function: Callable[[], R]) -> R:
         finally:
             connections[alias] = own
             connection.dec_thread_sharing()
+
+
+@contextmanager
+def _occupy(executors: Sequence[Executor]) -> Iterator[None]:
+    """Keep the threads waiting that wait for these executors."""
+    ended = threading.Event()
+    try:
+        for executor in executors:
+            try:
+                executor.submit(ended.wait)
+            except RuntimeError as error:
+                # It was shut down: its thread has stopped waiting, or is about to.
+                raise _LenderGoneError from error
+        yield
+    finally:
+        ended.set()
 
 
 def _lock_of(connection: BaseDatabaseWrapper) -> threading.RLock:

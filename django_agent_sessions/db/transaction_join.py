@@ -1,16 +1,21 @@
 """Find the transaction that a database call may join: the proof that its thread waits.
 
 The proof is read off the stacks of the threads at the time of the call. A context variable would
-not do, because a context may be copied into a thread that outlives the transaction; it is used
-only for :func:`~django_agent_sessions.db.bridge.joined`.
+not do, because a context may be copied into a thread that outlives the transaction. Context
+variables are used only for :func:`~django_agent_sessions.db.bridge.joined`, and to raise instead of
+leaving the transaction of a run's caller where nothing can be proved.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
+import logging
 import threading
 import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor
 from concurrent.futures.thread import _worker
 from dataclasses import dataclass
 from types import CodeType
@@ -21,6 +26,9 @@ from asgiref.sync import AsyncToSync
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_agent_sessions.db import thread_frames
+from django_agent_sessions.exceptions import ConfigurationError
+
+logger = logging.getLogger("django_agent_sessions")
 
 _open_connections: weakref.WeakValueDictionary[tuple[int, str], BaseDatabaseWrapper] = (
     weakref.WeakValueDictionary()
@@ -35,12 +43,64 @@ class JoinableTransaction:
     connection: BaseDatabaseWrapper
     is_waiting: bool = True
     outer: JoinableTransaction | None = None
+    executors: Sequence[Executor] = ()
+    """The thread waits only for these; a call must occupy them while it uses the connection."""
 
 
 declared_transaction: contextvars.ContextVar[JoinableTransaction | None] = contextvars.ContextVar(
     "agent_sessions_promised", default=None
 )
 """The connection of the innermost ``joined()`` block."""
+
+
+@dataclass(frozen=True)
+class _JoinedTransaction:
+    """A transaction that calls of this context have joined."""
+
+    connection: weakref.ref[BaseDatabaseWrapper]
+    block: object
+
+    @classmethod
+    def of(cls, connection: BaseDatabaseWrapper) -> _JoinedTransaction:
+        blocks = connection.atomic_blocks
+        return cls(weakref.ref(connection), blocks[0] if blocks else None)
+
+    def is_open(self, using: str) -> bool:
+        connection = self.connection()
+        return (
+            connection is not None
+            and connection.alias == using
+            and in_transaction(connection)
+            and self == self.of(connection)
+        )
+
+
+_joined_transaction: contextvars.ContextVar[_JoinedTransaction | None] = contextvars.ContextVar(
+    "agent_sessions_joined", default=None
+)
+
+
+def remember_joined(lender: JoinableTransaction | CurrentThreadExecutor, using: str) -> None:
+    """Record in this context, which a run's tools inherit, which transaction the run is part of."""
+    if isinstance(lender, JoinableTransaction):
+        _joined_transaction.set(_JoinedTransaction.of(lender.connection))
+    elif (connection := _open_connections.get((_work_thread(lender), using))) is not None:
+        _joined_transaction.set(_JoinedTransaction.of(connection))
+
+
+def refuse_to_leave_joined(using: str) -> None:
+    """Raise an error if this call belongs to a run that is part of a transaction."""
+    joined_transaction = _joined_transaction.get()
+    if joined_transaction is not None and joined_transaction.is_open(using):
+        error = ConfigurationError(
+            f"the caller of this run has an open transaction on {using!r}, but it cannot be proved "
+            "that its thread waits for this call, which would survive a rollback. Call the agent "
+            "in `with transaction.atomic(), joined():` (django_agent_sessions.db.bridge.joined), "
+            "use async tools with arun_orm, or call the agent outside the transaction"
+        )
+        # Also logged, because SDKs hide the error of a tool in a message to the model.
+        logger.error("%s", error)
+        raise error
 
 
 def register_waiting_call(code: CodeType, executor: str) -> None:
@@ -84,46 +144,78 @@ def find_joinable_transaction(using: str) -> JoinableTransaction | CurrentThread
         return None
     thread: int | None = threading.get_ident()
     seen: set[int] = set()
+    executors: list[Executor] = []
     while thread is not None:
         connection = _open_connections.get((thread, using))
         if connection is not None and in_transaction(connection):
-            return JoinableTransaction(connection)
-        if (executor := _asgiref_lender(thread, using)) is not None:
-            return executor
+            return JoinableTransaction(connection, executors=executors)
+        if (lender := _asgiref_lender(thread, using)) is not None:
+            return lender
         seen.add(thread)
-        thread = _waiter_of(thread, seen)
+        thread = _waiter_of(thread, seen, executors)
     return None
 
 
-def _waiter_of(thread: int, seen: set[int]) -> int | None:
-    """Find the thread that provably waits for this one."""
+def _waiter_of(thread: int, seen: set[int], executors: list[Executor]) -> int | None:
+    """Find the thread that provably waits for this one.
+
+    Adds the executor that it waits for if it waits for this thread only while this occupies it.
+    """
     own_executor = _executor_of(thread)
     if own_executor is None:
         return None
-    # A waiting thread is in a lock of the standard library, a few frames below the function.
     waiting = {
-        other: executor
+        executor: other
         for code, name in _waiting_calls.items()
         for other, executor in thread_frames.waiting_threads(code, name).items()
         if other not in seen
     }
-    for ident, executor in waiting.items():
-        if executor is own_executor:
-            return ident
-    # A loop's default threads count as the loop's own thread, because asyncio.run joins them.
-    if waiting and (loop_executor := _executor_of_loop_with(own_executor)) is not None:
-        return next((i for i, executor in waiting.items() if executor is loop_executor), None)
+    if own_executor in waiting:
+        return waiting[own_executor]
+    others = [other for other in thread_frames.thread_ids() if other not in seen]
+    for other in others:
+        if _has_default_executor(_loops_of_asyncio_run(other), own_executor):
+            return other
+    # nest_asyncio replaces asyncio.run by a function that does not wait for default threads.
+    for other in others if waiting else ():
+        executor = _executor_of(other)
+        if executor in waiting and _has_default_executor(_python_loops(other), own_executor):
+            executors.append(executor)
+            return waiting[executor]
     return None
 
 
-def _executor_of_loop_with(default_executor: object) -> object:
-    for thread in thread_frames.thread_ids():
-        if getattr(_loop_in(thread), "_default_executor", None) is default_executor:
-            return _executor_of(thread)
-    return None
+def _loops_of_asyncio_run(thread: int) -> Iterator[asyncio.AbstractEventLoop]:
+    """Iterate over the loops of ``asyncio.run``, which waits for its loop's default threads.
+
+    Loops written in C, such as uvloop's, have no Python frame of their own.
+    """
+    for (runner,) in thread_frames.local_variables(thread, asyncio.runners.run.__code__, "runner"):
+        loop = getattr(runner, "_loop", None)
+        if loop is not None:
+            yield loop
 
 
-def _executor_of(thread: int) -> object:
+def _python_loops(thread: int) -> Iterator[asyncio.AbstractEventLoop]:
+    """Iterate over the loops of a thread. nest_asyncio replaces the method of the class."""
+    code = asyncio.SelectorEventLoop.run_until_complete.__code__
+    for (loop,) in thread_frames.local_variables(thread, code, "self"):
+        yield loop
+
+
+def _has_default_executor(loops: Iterable[asyncio.AbstractEventLoop], executor: Executor) -> bool:
+    for loop in loops:
+        # uvloop's attributes are C. In one expression, which keeps no reference to one of them.
+        if (
+            loop._default_executor is executor
+            if hasattr(loop, "_default_executor")
+            else id(executor) in map(id, gc.get_referents(loop))
+        ):
+            return True
+    return False
+
+
+def _executor_of(thread: int) -> Any:
     """Find the executor that a thread works for.
 
     The executor has a list of its threads, but a new thread may run before it is added.
@@ -140,7 +232,7 @@ def _executor_of(thread: int) -> object:
 def _asgiref_lender(thread: int, using: str) -> CurrentThreadExecutor | None:
     """Find the thread that waits in ``async_to_sync`` for the loop that runs in this thread."""
     here = thread == threading.get_ident()
-    loop = running_loop() if here else _loop_in(thread)
+    loop = running_loop() if here else next(_loops_of_asyncio_run(thread), None)
     if loop is None:
         return None
     candidates = [AsyncToSync.loop_thread_executors.get(loop)]
@@ -151,7 +243,7 @@ def _asgiref_lender(thread: int, using: str) -> CurrentThreadExecutor | None:
     for executor in candidates:
         if executor is None:
             continue
-        waiting = getattr(getattr(executor, "_work_thread", None), "ident", 0)
+        waiting = _work_thread(executor)
         connection = _open_connections.get((waiting, using))
         if (
             connection is not None
@@ -160,6 +252,10 @@ def _asgiref_lender(thread: int, using: str) -> CurrentThreadExecutor | None:
         ):
             return executor
     return None
+
+
+def _work_thread(executor: CurrentThreadExecutor) -> int:
+    return getattr(getattr(executor, "_work_thread", None), "ident", None) or 0
 
 
 def _waits_in_async_to_sync(
@@ -172,14 +268,6 @@ def _waits_in_async_to_sync(
             thread, AsyncToSync.__call__.__code__, "current_executor", "main_event_loop"
         )
     )
-
-
-def _loop_in(thread: int) -> asyncio.AbstractEventLoop | None:
-    for (loop,) in thread_frames.local_variables(
-        thread, asyncio.BaseEventLoop.run_forever.__code__, "self"
-    ):
-        return loop  # type: ignore[no-any-return]  # a variable read off a stack has no type
-    return None
 
 
 def in_transaction(connection: BaseDatabaseWrapper) -> bool:
