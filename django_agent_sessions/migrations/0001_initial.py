@@ -500,6 +500,7 @@ class Migration(migrations.Migration):
                         choices=[
                             ("rewound", "kept by a rewind"),
                             ("conflict", "kept after a conflict with another writer"),
+                            ("compacted", "kept by a compaction"),
                             ("created", "created"),
                             ("imported", "imported"),
                         ],

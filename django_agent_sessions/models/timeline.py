@@ -26,6 +26,7 @@ class Branch(SessionRelated):
 
         REWOUND = "rewound", _("kept by a rewind")
         CONFLICT = "conflict", _("kept after a conflict with another writer")
+        COMPACTED = "compacted", _("kept by a compaction")
         CREATED = "created", _("created")
         IMPORTED = "imported", _("imported")
 

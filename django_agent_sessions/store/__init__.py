@@ -11,6 +11,7 @@ from ._agents import DEFAULT_AGENT, Agents
 from ._branch_names import BranchNames, BranchSummary
 from ._branch_steps import MAIN_NAME
 from ._branches import Branches
+from ._compaction import Compacted
 from ._messages import Messages
 from ._multi_agents import MultiAgents
 from ._sessions import Sessions, session_record
@@ -24,6 +25,7 @@ __all__ = [
     "BranchNames",
     "BranchSummary",
     "Branches",
+    "Compacted",
     "Messages",
     "MultiAgents",
     "SessionStore",

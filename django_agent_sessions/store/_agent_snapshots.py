@@ -104,7 +104,8 @@ class Snapshots(StorePart):
                 branch = find_branch_row(self.using, agent, row.branch, what)
                 name = None if branch is None else branch.name
                 swap_with_main(self.using, agent, row.branch, branch, change=session.change + 1)
-            move_to_branch(self.using, agent, row.length - 1, None, Branch.Kind.REWOUND, what)
+            main = agent.on_branch(MAIN_BRANCH)
+            move_to_branch(self.using, main, row.length - 1, None, Branch.Kind.REWOUND, what)
             row.refresh_from_db(using=self.using)
             settle_agent(self.using, agent, row.length, row, became_main=name)
             increment_redaction_epoch(self.using, session, redacted=False)

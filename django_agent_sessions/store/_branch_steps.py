@@ -39,21 +39,24 @@ def branch_record(agent: AgentRecord, number: int, row: Branch | None, length: i
 def move_to_branch(
     using: str, agent: AgentRecord, to: int, name: str | None, kind: str, what: str
 ) -> BranchRecord | None:
-    agent = agent.on_branch(MAIN_BRANCH)
+    """Move the messages after a position to a new branch, and copy the earlier ones there.
+
+    They are those of the agent's ``branch``.
+    """
     length = conversation_length(using, agent)
     if not -1 <= to < length:
         raise SessionNotFoundError(f"{what}: message {to} does not exist")
     if to == length - 1:
         return None
-    number = free_number(using, agent)
-    row = insert_branch(using, agent, number, name, MAIN_BRANCH, to + 1, kind, what)
+    source, number = agent.branch, free_number(using, agent)
+    row = insert_branch(using, agent, number, name, source, to + 1, kind, what)
     remaining = conversation(using, agent).filter(message_id__lte=to)
-    turns = TurnUsage.objects.using(using).filter(agent=agent.id, branch=MAIN_BRANCH)
+    turns = TurnUsage.objects.using(using).filter(agent=agent.id, branch=source)
     turns.filter(turn__gt=remaining.filter(role="user").count()).update(branch=number)
     conversation(using, agent).filter(message_id__gt=to).order_by().update(branch=number)
-    # Only the earlier messages are left on the main branch now.
+    # Only the earlier messages are left on the source branch now.
     copied = copy_messages(using, conversation(using, agent), agent.on_branch(number))
-    snapshots = snapshot_rows(using, agent).filter(branch=MAIN_BRANCH, length__gt=to + 1)
+    snapshots = snapshot_rows(using, agent).filter(branch=source, length__gt=to + 1)
     # The latest snapshot stays with the conversation that the agent continues.
     snapshots.exclude(snapshot_id="").update(branch=number)
     count_usage(using, agent, Usage(messages=copied))

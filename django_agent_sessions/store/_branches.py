@@ -7,6 +7,9 @@ the earlier ones there. The main branch keeps its rows, and each position means 
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
 
 from django_agent_sessions.blobs import delete_unreferenced, is_enabled
 from django_agent_sessions.db.write_hooks import on_written
@@ -28,6 +31,7 @@ from ._branch_steps import (
     move_to_branch,
     swap_with_main,
 )
+from ._compaction import Compacted, replace_end
 from ._content_writes import increment_redaction_epoch
 from ._context import StorePart, twin
 from ._counters import count_usage
@@ -138,7 +142,8 @@ class Branches(StorePart):
         what = f"moving messages of agent {agent.agent_id!r} to a side branch"
 
         def move(session: Session) -> BranchRecord | None:
-            return move_to_branch(self.using, agent, to, name, kind, what)
+            main = agent.on_branch(MAIN_BRANCH)
+            return move_to_branch(self.using, main, to, name, kind, what)
 
         branch = with_agent_lock(self.using, agent, move, what)
         on_written(self.using, agent.session, "branch")
@@ -174,7 +179,8 @@ class Branches(StorePart):
             if to == conversation_length(self.using, agent.on_branch(MAIN_BRANCH)) - 1:
                 return None
             insert_snapshot(self.using, agent)
-            branch = move_to_branch(self.using, agent, to, name, Branch.Kind.REWOUND, what)
+            main = agent.on_branch(MAIN_BRANCH)
+            branch = move_to_branch(self.using, main, to, name, Branch.Kind.REWOUND, what)
             settle_agent(self.using, agent, to + 1)
             increment_redaction_epoch(self.using, session, redacted=False)
             return branch
@@ -184,6 +190,60 @@ class Branches(StorePart):
         return branch
 
     arewind = twin(rewind)
+
+    def compact(
+        self,
+        agent: AgentRecord,
+        messages: Sequence[Any],
+        replaced: Sequence[UUID],
+        *,
+        epoch: int,
+        keep_history: bool = True,
+    ) -> Compacted:
+        """Replace the last messages of a branch with shorter ones: all or nothing.
+
+        The replaced messages are kept on a new branch, which a redaction reaches. If such a message
+        is redacted, encrypted summaries that were made from it are redacted completely, because
+        their text cannot be searched.
+
+        Args:
+            agent: The agent; its ``branch`` selects the branch.
+            messages: The payloads to write in place of the replaced messages.
+            replaced: Primary keys of all messages from the first one to replace on, in order.
+            epoch: Write only if the session's redaction epoch still has this value, so that no
+                summary contains what was redacted while it was made.
+            keep_history: Whether to keep the replaced messages. Under legal hold they are kept in
+                any case.
+
+        Returns:
+            The new branch and the session's redaction epoch, which increases.
+
+        Raises:
+            SessionConflictError: Other messages follow the replaced ones, or one of them was
+                deleted.
+            StaleSessionError: The redaction epoch changed.
+            SessionNotFoundError: The agent was deleted.
+            PayloadError: A message is not JSON or exceeds a limit; nothing was written.
+        """
+        what = f"compacting agent {agent.agent_id!r}"
+
+        def compact(session: Session) -> Compacted:
+            return replace_end(
+                self.using,
+                session,
+                agent,
+                messages,
+                replaced,
+                epoch=epoch,
+                keep_history=keep_history,
+                what=what,
+            )
+
+        result = with_agent_lock(self.using, agent, compact, what)
+        on_written(self.using, agent.session, "branch")
+        return result
+
+    acompact = twin(compact)
 
     def switch(self, agent: AgentRecord, number: int) -> BranchRecord:
         """Make a side branch the main branch; the former main branch becomes a side branch.

@@ -27,6 +27,7 @@ from django_agent_sessions.models.fields import sealed_columns
 from django_agent_sessions.sql.message_writes import RedactedRow, redact_rows
 
 from ._content_rows import Copy
+from ._encrypted_summaries import redacted_summaries
 from ._object_bytes import write_bytes
 from ._rows import MessageRow, sealed_payload
 from ._statement_sizes import check_statement_size, check_values_size
@@ -69,6 +70,8 @@ def replace_messages(
     ``RetryError`` if a message was deleted or has another revision.
     """
     rows = []
+    messages = list(messages)
+    messages += redacted_summaries(using, event.session, [key for key, _, _ in messages])
     for key, revision, row in messages:
         check_statement_size(using, row.texts * 2)
         neutral = row.neutral_columns()

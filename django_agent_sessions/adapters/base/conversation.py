@@ -162,9 +162,13 @@ class ConversationSession(AdapterSession):
 
     def read_from(self, latest: int | None, agent: AgentRecord) -> list[Any] | None:
         """Read the branch of an agent record; None if it is empty."""
+        return [placed.payload for placed in self.read_positioned(latest, agent)] or None
+
+    def read_positioned(self, latest: int | None, agent: AgentRecord) -> list[PositionedPayload]:
+        """Read the branch of an agent record with the positions of its messages."""
         found = self.store.messages.positioned(agent, latest=latest)
         self.memory.record_read(found, branch=agent.branch)
-        return [placed.payload for placed in found] or None
+        return found
 
     def append(self, batch: Sequence[Any], run_id: UUID | None = None) -> list[Any]:
         """Append messages, all of them or none.

@@ -9,10 +9,10 @@
     result = await Runner.run(agent, "Hello", session=session)
 
 Only the SDK's public contract is implemented: the ``Session`` protocol, with the ``wrapper``
-parameter that its Runner detects. The underscored methods that the SDK's own stores offer to its
-compaction session (``_get_compaction_snapshot``, ``_atomic_replace_items``) exchange a private
-dataclass and change between releases, so they are not implemented: compaction then works as the SDK
-documents for all other stores, and replaces a history only completely.
+parameter and the ``run_compaction`` method that its Runner detects. The underscored methods that
+the SDK's own stores offer to its compaction session (``_get_compaction_snapshot``,
+``_atomic_replace_items``) exchange a private dataclass and change between releases, so they are not
+implemented: a session compacts itself, see :class:`Compaction`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ except ImportError as error:
     raise MissingDependencyError("openai-agents", extra="openai") from error
 
 from .advanced_session import AdvancedDjangoSession
+from .compaction import Compaction
 from .session import DjangoSession
 
 __all__ = [
     "AdvancedDjangoSession",
+    "Compaction",
     "DjangoSession",
 ]
 

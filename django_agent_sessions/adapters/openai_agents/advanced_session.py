@@ -94,8 +94,9 @@ class AdvancedDjangoSession(DjangoSession):
             return []
         latest = None if latest is None or latest < 0 else latest
         place = self._place_of(branch_id)
+        read = partial(self._read_items, wrapper, latest)
         result = await self._ask(
-            lambda session: session.on_place(place, partial(session.read_from, latest)), wrapper
+            lambda session: session.on_place(place, partial(read, session)), wrapper
         )
         return self._without_orphans(result or [], latest, wrapper)
 

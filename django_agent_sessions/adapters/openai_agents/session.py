@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from inspect import isawaitable, iscoroutine
 from typing import Any, Self, TypeVar
@@ -10,6 +10,7 @@ from uuid import UUID
 from weakref import WeakKeyDictionary
 
 from agents import RunContextWrapper, TResponseInputItem
+from agents.memory import OpenAIResponsesCompactionArgs
 from agents.memory.session_settings import (
     SessionSettings,
     coerce_session_settings,
@@ -23,7 +24,10 @@ from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.ids import new_id, validate_id, validate_namespace, validate_scope
 from django_agent_sessions.values.owners import NOBODY, refuse_none
+from django_agent_sessions.values.records import AgentRecord
 
+from .compaction import Compaction
+from .compaction_runs import CompactionRuns
 from .item_redaction import redact_openai_item
 from .orphaned_results import without_orphaned_results
 
@@ -64,6 +68,8 @@ class DjangoSession:
             used in a block, ``async with session:``, or ``with session:`` around
             ``Runner.run_sync``, which waits for the lease and creates the session.
         wait: Seconds that the block waits for the lease; by default ``LEASE_WAIT_SECONDS``.
+        compaction: How the conversation is summarized when it becomes long, by the Runner after a
+            run and by :attr:`run_compaction`. None, the default, never summarizes it.
 
     Attributes:
         session_id: The id of the session.
@@ -93,6 +99,7 @@ class DjangoSession:
         create: bool | None = None,
         exclusive: bool = False,
         wait: float | None = None,
+        compaction: Compaction | None = None,
     ) -> None:
         self.session_id = validate_id(session_id)
         self.session_settings = coerce_session_settings(
@@ -112,6 +119,7 @@ class DjangoSession:
         self._exclusive = ExclusiveRuns(wait, outside=_OUTSIDE) if exclusive else None
         self._memory = self._session_class.memory_class()
         self._run_ids: WeakKeyDictionary[_Context, UUID] = WeakKeyDictionary()
+        self._compactions = None if compaction is None else CompactionRuns(compaction)
 
     async def get_items(
         self, limit: int | None = None, *, wrapper: _Context | None = None
@@ -132,8 +140,9 @@ class DjangoSession:
         latest = resolve_session_limit(limit, self.session_settings)
         if latest is not None and latest <= 0:
             return []
-        items = await self._run(lambda session: session.read(latest), wrapper)
-        return self._without_orphans(items, latest, wrapper)
+        read = partial(self._read_items, wrapper, latest)
+        items = await self._run(lambda s: s.on_conversation(partial(read, s)), wrapper)
+        return self._without_orphans(items or [], latest, wrapper)
 
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: _Context | None = None
@@ -221,6 +230,62 @@ class DjangoSession:
             session.redact(position, make, actor=actor, reason=reason)
 
         await self._run(redact, wrapper)
+
+    @property
+    def run_compaction(self) -> Callable[..., Coroutine[Any, Any, None]]:
+        """Replace the conversation with a summary, in one transaction.
+
+        ::
+
+            await session.run_compaction({"force": True})
+
+        The Runner calls it after each run, and then only what the model has read is replaced: with
+        a limit, older items stay. Called by hand it replaces the whole conversation. It takes a
+        dict with the SDK's keys (``force``, ``response_id``, ``compaction_mode``, ``store``), all
+        optional, and the ``wrapper`` of a run. Under the Runner, errors are logged.
+
+        Raises:
+            AttributeError: The session was created without ``compaction``. The SDK recognizes by it
+                that the session is not compacted.
+            SessionConflictError: The conversation has changed meanwhile, or a call waits for its
+                result. Nothing was changed.
+            StaleSessionError: Content was redacted meanwhile. Nothing was changed.
+        """
+        if self._compactions is None:
+            raise AttributeError(
+                f"session {self.session_id!r} is not compacted: create it with "
+                "compaction=Compaction()"
+            )
+        return self._compact
+
+    async def _compact(
+        self,
+        args: OpenAIResponsesCompactionArgs | None = None,
+        *,
+        wrapper: _Context | None = None,
+    ) -> None:
+        if self._compactions is None:
+            return
+        await self._compactions.run(
+            self._run,
+            {} if args is None else args,
+            wrapper,
+            session_id=self.session_id,
+            limit=resolve_session_limit(None, self.session_settings),
+            run_id=None if wrapper is None else self._run_ids.get(wrapper),
+        )
+
+    def _read_items(
+        self,
+        wrapper: _Context | None,
+        latest: int | None,
+        session: ConversationSession,
+        agent: AgentRecord,
+    ) -> list[Any] | None:
+        found = session.read_positioned(latest, agent)
+        if wrapper is not None and self._compactions is not None:
+            self._compactions.record_read(wrapper, session, agent, found)
+        return [placed.payload for placed in found] or None
 
     def _without_orphans(
         self, items: list[TResponseInputItem], latest: int | None, wrapper: _Context | None

@@ -187,6 +187,10 @@ class Dialect:
         """Yield the paths and messages in a state or a snapshot of the framework."""
         yield from ()
 
+    def is_encrypted_summary(self, payload: object) -> bool:
+        """Return whether it is a summary of messages that only the model's provider can read."""
+        return False
+
     def redact(self, message: Message, redactor: Redactor) -> Any:
         """Redact all content of a message; by default every value that is not of the format."""
         return redactor.values(message)

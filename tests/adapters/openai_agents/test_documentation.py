@@ -58,6 +58,7 @@ def test_a_chat(page, ada):
     assert asyncio.run(page.chat_as(context, assistant("Hi."), "s", "And again")) == "Hi."
     assert texts(stored()) == ["Hello", "You said: Hello", "And again", "Hi."]
     assert Session.objects.get().owner_id == ada.pk
+    assert asyncio.run(page.long_chat(ada, assistant("Good."), "t", "Hello")) == "Good."
 
 
 def test_with_create_false_no_session_is_made_and_no_model_called():

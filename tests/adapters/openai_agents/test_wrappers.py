@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
-import httpx
 import pytest
 from agents import (
-    OpenAIResponsesCompactionSession,
     RunContextWrapper,
     Runner,
     SessionSettings,
     TResponseInputItem,
 )
 from agents.extensions.memory import EncryptedSession
-from openai import AsyncOpenAI, InternalServerError
+from openai import InternalServerError
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.db.bridge import arun_orm
@@ -24,6 +21,7 @@ from django_agent_sessions.exceptions import ConfigurationError, SessionNotFound
 from django_agent_sessions.models import Session
 from django_agent_sessions.testing import columns_containing, files_containing
 
+from .compact_api import SUMMARY, Server
 from .scripted import call
 from .team import assistant, requests, stored, texts, user
 
@@ -110,65 +108,6 @@ class TestEncrypted:
         said = texts(await session.get_items())
         assert sorted(said[::2], key=int) == [str(number) for number in range(16)]
         assert said[1::2] == ["-"] * 16
-
-
-SUMMARY = {"type": "compaction", "id": "cmp_1", "encrypted_content": "summary"}
-
-
-class Server:
-    """Answers ``responses.compact`` as the API does, without a network.
-
-    Attributes:
-        requests: The body of each request.
-        failing: Whether the answer is an error.
-    """
-
-    def __init__(self) -> None:
-        self.requests: list[dict[str, Any]] = []
-        self.failing = False
-
-    def answer(self, request: httpx.Request) -> httpx.Response:
-        assert request.url.path.endswith("/responses/compact")
-        self.requests.append(json.loads(request.content))
-        if self.failing:
-            return httpx.Response(500, json={"error": {"message": "no"}})
-        usage = {
-            "input_tokens": 100,
-            "input_tokens_details": {"cached_tokens": 0},
-            "output_tokens": 10,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": 110,
-        }
-        return httpx.Response(
-            200,
-            json={
-                "id": "resp_compacted",
-                "created_at": 1,
-                "object": "response.compaction",
-                "output": [SUMMARY],
-                "usage": usage,
-            },
-        )
-
-    def session(self, inner: Any = None, *, least: int = 3) -> OpenAIResponsesCompactionSession:
-        """Wraps a session that is compacted when it has that many items that are no user's."""
-
-        def due(context: dict[str, Any]) -> bool:
-            return len(context["compaction_candidate_items"]) >= least
-
-        return OpenAIResponsesCompactionSession(
-            session_id="s",
-            underlying_session=DjangoSession("s") if inner is None else inner,
-            client=self.client,
-            compaction_mode="input",
-            should_trigger_compaction=due,
-        )
-
-    @property
-    def client(self) -> AsyncOpenAI:
-        # Any, because releases of the client differ in which httpx they name.
-        http: Any = httpx.AsyncClient(transport=httpx.MockTransport(self.answer))
-        return AsyncOpenAI(api_key="none", max_retries=0, http_client=http)
 
 
 @pytest.fixture

@@ -96,6 +96,9 @@ class OpenAI(Dialect):
         is_responses = isinstance(kind, str) and kind.startswith("input_") and kind != "input_audio"
         return {"type": "input_text" if is_responses else "text", "text": text}
 
+    def is_encrypted_summary(self, payload: object) -> bool:
+        return isinstance(payload, dict) and payload.get("type") in redaction.COMPACTIONS
+
     def redact(self, message: Message, redactor: Redactor) -> Any:
         return redaction.redact_item(message, redactor)
 

@@ -15,12 +15,12 @@ from django_agent_sessions.content.dialects.vocabulary import may_be_word
 
 _TEXT_TYPES = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
 _MASKS = {"IMAGE": "IMAGE", "FILE": "DOCUMENT", "AUDIO": "AUDIO"}
-_COMPACTIONS = ("compaction", "compaction_summary")
+COMPACTIONS = ("compaction", "compaction_summary")
 
 
 def redact_item(item: Message, redactor: Redactor) -> Message:
     """Redact all content of an item or a message."""
-    if item.get("type") in _COMPACTIONS:
+    if item.get("type") in COMPACTIONS:
         # The item consists of one required encrypted text.
         return {"type": "message", "role": "assistant", "content": mask()}
     if item.get("type") == "image_generation_call":

@@ -1,0 +1,71 @@
+"""Replace the end of a conversation with a shorter version of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django_agent_sessions.blobs import delete_unreferenced, is_enabled
+from django_agent_sessions.exceptions import SessionConflictError, StaleSessionError
+from django_agent_sessions.models import Branch, Session
+from django_agent_sessions.values.records import AgentRecord, Append, BranchRecord, Usage
+
+from ._append import append_messages
+from ._branch_steps import move_to_branch
+from ._content_writes import increment_redaction_epoch
+from ._counters import count_usage
+from ._queries import conversation
+from ._turns import forget_costs
+
+
+class Compacted(NamedTuple):
+    """The branch with the replaced messages, if they were kept, and the new redaction epoch."""
+
+    branch: BranchRecord | None
+    epoch: int
+
+
+def replace_end(
+    using: str,
+    session: Session,
+    agent: AgentRecord,
+    messages: Sequence[Any],
+    replaced: Sequence[UUID],
+    *,
+    epoch: int,
+    keep_history: bool,
+    what: str,
+) -> Compacted:
+    """Replace the last messages of a branch, in a transaction that has locked the session."""
+    if epoch != session.redaction_epoch:
+        raise StaleSessionError(f"{what}: content was redacted; reload the session and retry")
+    first = _first_replaced(using, agent, replaced, what)
+    branch = None
+    # A legal hold keeps the messages in any case.
+    if keep_history or session.legal_hold:
+        kind = Branch.Kind.COMPACTED
+        branch = move_to_branch(using, agent, first - 1, None, kind, what)
+    else:
+        forget_costs(using, agent, first)
+        rows = conversation(using, agent).filter(message_id__gte=first).order_by()
+        deleted = rows.delete_locked()[0]
+        count_usage(using, agent, Usage(messages=-deleted))
+        if is_enabled():
+            delete_unreferenced(using, agent.session)
+    append_messages(using, Append(agent, messages))
+    # With this change the positions belong to other messages than before.
+    written = conversation(using, agent).filter(message_id__gte=first).order_by()
+    written.update(change=session.change + 1)
+    return Compacted(branch, increment_redaction_epoch(using, session, redacted=False))
+
+
+def _first_replaced(using: str, agent: AgentRecord, replaced: Sequence[UUID], what: str) -> int:
+    """Return the position of the first message; raise if they are not the last ones any more."""
+    last = conversation(using, agent).order_by("-message_id").values_list("pk", "message_id")
+    found = list(last[: len(replaced)])[::-1]
+    if not found or [key for key, _ in found] != list(replaced):
+        raise SessionConflictError(
+            f"{what}: messages were written or deleted since the conversation was read"
+        )
+    return found[0][1]
