@@ -45,6 +45,9 @@ def configure(database: str) -> None:
             "rest_framework",
             *base_settings.INSTALLED_APPS,
         ],
+        REST_FRAMEWORK={
+            "DEFAULT_THROTTLE_RATES": {"agent-sessions": None, "agent-sessions-events": None}
+        },
         MIDDLEWARE=[
             "django.contrib.sessions.middleware.SessionMiddleware",
             "django.contrib.auth.middleware.AuthenticationMiddleware",

@@ -114,6 +114,33 @@ class AgentSessionsSettings:
     SEARCH_CANDIDATES: int = 10_000
     """Number of the newest messages that a search without an index reads."""
 
+    SEARCH_BYTES: int | None = 16 * 1024 * 1024
+    """Maximum size of the texts that a search without an index reads, the newest first, in bytes.
+    ``None`` reads all candidates, however long they are."""
+
+    MAX_ANSWER_BYTES: int = 8 * 1024 * 1024
+    """Maximum size of the messages, and of the files in them, in an answer of the routes for
+    assistant-ui, and of the metadata in its lists of threads, in bytes. What is over is shortened
+    or left out. Other pages have at most 4 MiB of messages."""
+
+    MAX_METADATA_BYTES: int = 64 * 1024
+    """Maximum size of the metadata that a client sends for a session, in bytes of JSON. More is a
+    413. The store and agents are not limited by it."""
+
+    MAX_OWNER_SESSIONS: int | None = 10_000
+    """Maximum number of sessions that a user may have to create or fork another one in a request
+    to the API. More is a 413. Agents, commands and the admin are not limited. ``None`` for no
+    limit."""
+
+    MAX_OWNER_BRANCHES: int | None = 1000
+    """Maximum number of branches that a user may have in all sessions to create another one in a
+    request to the API, and of snapshots in one session. ``None`` for no limit."""
+
+    MAX_OWNER_BYTES: int | None = 5 * 1024**3
+    """Maximum size of the messages and files that a user may have to add more in a request to the
+    API: a fork, a branch, a message of a chat client. It is summed at most once an hour, and kept
+    in the default cache. ``None`` for no limit."""
+
     EVENTS_POLL_SECONDS: int | float = 1
     """Seconds between two polls of a process for the events of all sessions that it streams. A
     poll is one small query, and only runs while a client is connected."""

@@ -124,6 +124,10 @@ class LegalHoldError(AgentSessionsError, ProtectedError):
         return self._message
 
 
+class QuotaExceededError(AgentSessionsError):
+    """A request would exceed a quota of the session's owner; the text says what to do."""
+
+
 class RedactionScopeError(AgentSessionsError, ValueError):
     """The scope of a redaction does not exist or is empty."""
 

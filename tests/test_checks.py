@@ -16,8 +16,10 @@ from django_agent_sessions.checks import (
     check_connection_setup,
     check_detectors,
     check_full_text_search,
+    check_quotas,
     check_settings,
     check_storage,
+    check_throttles,
 )
 from django_agent_sessions.conf import AgentSessionsSettings
 
@@ -393,3 +395,39 @@ def test_a_public_bucket_is_a_warning(settings, options, told):
     }
     settings.AGENT_SESSIONS = {"BLOB_STORAGE": "blobs"}
     assert [found.id for found in check_blob_storage(None)] == told
+
+
+_LIMITS = ["MAX_OWNER_SESSIONS", "MAX_OWNER_BRANCHES", "MAX_OWNER_BYTES", "SEARCH_BYTES"]
+
+
+@pytest.mark.parametrize("name", _LIMITS)
+def test_a_limit_of_a_user_that_is_off_is_a_warning_before_deployment(settings, name):
+    assert found(check_quotas) == []
+    settings.AGENT_SESSIONS = {name: None}
+    ((number, message, _),) = found(check_quotas)
+    assert number == "agent_sessions.W020"
+    assert name in message
+    assert [p.id for p in run_checks(include_deployment_checks=True)].count(number) == 1
+    assert number not in [problem.id for problem in run_checks()]
+
+
+def test_a_throttle_that_is_off_or_counts_in_one_process_is_a_warning(settings):
+    redis = {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": "redis://x"}
+    settings.CACHES = {"default": redis}
+    settings.REST_FRAMEWORK = {"DEFAULT_THROTTLE_RATES": {"agent-sessions": "1/min", "user": None}}
+    assert found(check_throttles) == []
+    settings.REST_FRAMEWORK = {"DEFAULT_THROTTLE_RATES": {"agent-sessions-search": None}}
+    ((number, message, _),) = found(check_throttles)
+    assert (number, "agent-sessions-search" in message) == ("agent_sessions.W021", True)
+    settings.REST_FRAMEWORK = {}
+    for backend in ("locmem.LocMemCache", "dummy.DummyCache"):
+        settings.CACHES = {"default": {"BACKEND": f"django.core.cache.backends.{backend}"}}
+        ((number, message, _),) = found(check_throttles)
+        assert number == "agent_sessions.W022"
+
+
+def test_a_project_without_the_api_is_warned_of_none_of_its_limits(settings):
+    settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "rest_framework"]
+    settings.AGENT_SESSIONS = {"MAX_OWNER_SESSIONS": None}
+    settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}
+    assert (found(check_quotas), found(check_throttles)) == ([], [])

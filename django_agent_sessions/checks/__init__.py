@@ -7,6 +7,7 @@ from .databases import (
     check_full_text_search,
     check_storage,
 )
+from .limits import check_quotas, check_throttles
 from .settings import (
     check_access,
     check_connection_setup,
@@ -27,7 +28,9 @@ __all__ = [
     "check_full_text_configuration",
     "check_full_text_search",
     "check_orphaned_blobs",
+    "check_quotas",
     "check_replica",
     "check_settings",
     "check_storage",
+    "check_throttles",
 ]

@@ -24,6 +24,7 @@ from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
+from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.querysets import SessionQuerySet
 
 MAX_MATCHES = 250
@@ -290,9 +291,28 @@ def _matches_in(messages: QuerySet[SessionMessage], chosen: Q) -> QuerySet[Sessi
 
 
 def _newest(messages: QuerySet[SessionMessage]) -> tuple[QuerySet[SessionMessage], bool]:
-    """Return the newest candidates, and whether there are older messages."""
-    oldest = _first_excluded(messages.values_list("id", flat=True))
+    """Return the newest candidates, limited in number and bytes, and whether there are others."""
+    oldest = _first_over(messages)
     return (messages, False) if oldest is None else (messages.filter(id__gt=oldest), True)
+
+
+def _first_over(messages: QuerySet[SessionMessage]) -> UUID | None:
+    """Return the newest message that is not a candidate; ``None`` if all are."""
+    settings = conf.get_settings()
+    count, room = settings.SEARCH_CANDIDATES, settings.SEARCH_BYTES
+    if room is None:
+        oldest: UUID | None = _first_excluded(messages.values_list("id", flat=True))
+        return oldest
+    sizes: Any = messages.values_list("id", OctetLength("text"))[: count + 1]
+    # SQLite reads the texts, and only as many as are looked at.
+    read = sizes.iterator() if connections[messages.db].vendor == "sqlite" else sizes
+    key: UUID
+    for number, (key, size) in enumerate(read):
+        room -= size
+        # The newest one is always searched.
+        if number >= count or (number and room < 0):
+            return key
+    return None
 
 
 def _first_excluded(values: QuerySet[Any, Any]) -> Any:

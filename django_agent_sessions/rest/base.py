@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpResponseNotModified
 from django.utils.cache import patch_cache_control, patch_vary_headers
 from django.utils.crypto import salted_hmac
@@ -29,7 +30,7 @@ from .schema import SessionSchema
 
 
 class ThrottleScope(StrEnum):
-    """The names of the rates that a project may set; nothing is limited without a rate."""
+    """The names of the rates in ``DEFAULT_THROTTLE_RATES``; see ``DEFAULT_RATES``."""
 
     ALL = "agent-sessions"
     """All requests; a view's own scope applies in addition."""
@@ -44,8 +45,20 @@ class ThrottleScope(StrEnum):
     CHAT = "agent-sessions-chat"
 
 
+DEFAULT_RATES: Mapping[str, str] = {
+    ThrottleScope.ALL: "1200/min",
+    ThrottleScope.SEARCH: "60/min",
+    ThrottleScope.REDACT: "60/min",
+    ThrottleScope.EXPORT: "60/min",
+    ThrottleScope.BRANCH: "60/min",
+    ThrottleScope.EVENTS: "240/min",
+    ThrottleScope.CHAT: "120/min",
+}
+"""The requests of one user, for each scope without a rate in ``DEFAULT_THROTTLE_RATES``."""
+
+
 class SessionThrottle(SimpleRateThrottle):
-    """A throttle of one scope, if ``DEFAULT_THROTTLE_RATES`` has a rate for it."""
+    """A throttle of one scope; a rate of ``None`` in ``DEFAULT_THROTTLE_RATES`` is no limit."""
 
     def __init__(self, scope: str) -> None:
         self.scope = scope
@@ -53,7 +66,8 @@ class SessionThrottle(SimpleRateThrottle):
 
     def get_rate(self) -> str | None:
         """Return the rate of the scope, or ``None`` for no limit."""
-        return self.THROTTLE_RATES.get(self.scope or "")
+        scope, rates = self.scope or "", self.THROTTLE_RATES
+        return rates[scope] if scope in rates else DEFAULT_RATES.get(scope)
 
     def get_cache_key(self, request: Any, view: Any) -> str:
         """Return a key per user, or per client address if the user is anonymous."""
@@ -172,6 +186,12 @@ class SessionAPI(SessionAccess, APIView):
         """Return the project's throttles and those of the API's scopes."""
         scopes = dict.fromkeys(scope for scope in (ThrottleScope.ALL, self.throttle_scope) if scope)
         return [*super().get_throttles(), *(SessionThrottle(scope) for scope in scopes)]
+
+    @property
+    def body_size(self) -> int:
+        """The bytes of the request's body; the limit, if its length is unknown."""
+        length = self.request.META.get("CONTENT_LENGTH") or ""
+        return int(length) if length.isdecimal() else settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0
 
     def read_body(self, serializer_class: type[Any]) -> dict[str, Any]:
         """Return the fields of the request's body; raise ``ValidationError`` if they are wrong."""

@@ -38,6 +38,7 @@ class ChangeAPI(SessionAPI, viewsets.GenericViewSet[Any]):
             self.using,
             via="api",
             records_reads=not self.owns(session),
+            limited=True,
         )
 
 

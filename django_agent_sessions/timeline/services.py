@@ -12,6 +12,7 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
     TargetNotFoundError,
 )
+from django_agent_sessions.governance import quotas
 from django_agent_sessions.governance.session_change import SessionChange, Version, change
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, Session, SessionMessage
 from django_agent_sessions.store import SessionStore, session_record
@@ -39,6 +40,8 @@ class Timeline:
     via: str = ""
     expected: Version | None = None
     records_reads: bool = True
+    limited: bool = False
+    """Whether the quotas of the session's owner apply."""
 
     def fork(
         self, *, at: UUID | None = None, title: str | None = None, external_id: str | None = None
@@ -62,6 +65,9 @@ class Timeline:
             messages = SessionMessage.objects.using(self.using).filter(session=self.session.pk)
             if at is not None and not messages.filter(pk=at).exists():
                 raise TargetNotFoundError("message", "The session has no such message.")
+            if self.limited:
+                quotas.check_sessions(self.session.owner_id, self.using)
+                self._check_copy()
             fork = self._store.sessions.fork(
                 session_record(current.session), at=at, title=title, external_id=external_id
             )
@@ -88,6 +94,7 @@ class Timeline:
             if at is not None:
                 number, position = find_position(self.using, agent, at, number)
                 upto = position + 1
+            self._check_branch()
             branch = self._store.branches.create(
                 agent, name=name, source=number or MAIN_BRANCH, upto=upto
             )
@@ -103,6 +110,7 @@ class Timeline:
 
         def apply(current: SessionChange) -> BranchRecord | None:
             _, position = find_position(self.using, agent, to, MAIN_BRANCH)
+            self._check_branch()
             branch = self._store.branches.rewind(agent, position, name=name)
             if branch is not None:
                 target = to if isinstance(to, UUID) else agent.id
@@ -145,6 +153,8 @@ class Timeline:
         """Take a snapshot of an agent."""
 
         def apply(current: SessionChange) -> SnapshotRecord:
+            if self.limited:
+                quotas.check_snapshots(self.session, self.using)
             snapshot = self._store.snapshots.take(agent)
             self._record_read(current, agent.id, view="snapshot", snapshot=str(snapshot.id))
             return snapshot
@@ -157,6 +167,7 @@ class Timeline:
         def apply(current: SessionChange) -> SnapshotRecord:
             if not restorable_snapshots(self.using, agent).filter(pk=snapshot).exists():
                 raise TargetNotFoundError("snapshot", "The agent has no such snapshot.")
+            self._check_branch()
             restored = self._store.snapshots.restore(agent, snapshot)
             current.record(Action.RESTORED, target=snapshot, messages=restored.length)
             return restored
@@ -193,6 +204,15 @@ class Timeline:
         current.changed = True
         if self.records_reads:
             current.record(Action.READ, target=target, **details)
+
+    def _check_branch(self) -> None:
+        if self.limited:
+            quotas.check_branches(self.session.owner_id, self.using)
+            self._check_copy()
+
+    def _check_copy(self) -> None:
+        added = quotas.session_bytes(self.session, self.using)
+        quotas.check_bytes(self.session.owner_id, added, self.using)
 
     def _find_fork(self, external_id: str | None) -> Session | None:
         if external_id is None or self.session.owner_id is None:

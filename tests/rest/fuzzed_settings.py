@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from tests.settings import *  # noqa: F403 - it is these settings, and a login
+from tests.settings import REST_FRAMEWORK as _REST_FRAMEWORK
 
 ROOT_URLCONF = "tests.rest.fuzzed_urls"
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["tests.rest.fuzzed_tokens.TokenAuthentication"]
+    **_REST_FRAMEWORK,
+    "DEFAULT_AUTHENTICATION_CLASSES": ["tests.rest.fuzzed_tokens.TokenAuthentication"],
 }
 LOGGING = {
     "version": 1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
@@ -14,10 +15,12 @@ from django.utils.dateparse import parse_datetime
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from django_agent_sessions import conf
 from django_agent_sessions.content.blob_refs import BlobRef
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.exceptions import InvalidIdError
 from django_agent_sessions.models.querysets import is_valid_in_all_time_zones
+from django_agent_sessions.rest.problems import BodyTooLarge
 from django_agent_sessions.values.ids import MAX_ID_LENGTH, validate_id
 
 INVALID_DATETIME = "Must be a date and time with a time zone, such as 2026-01-02T03:04:05Z."
@@ -204,3 +207,14 @@ def displayable_json(value: Any, depth: int = 0) -> Any:
     if value is None or isinstance(value, bool | int):
         return value
     return displayable(str(value))
+
+
+def check_metadata_size(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a request; raise ``BodyTooLarge`` if it is too large."""
+    most = conf.get_settings().MAX_METADATA_BYTES
+    if len(json.dumps(metadata, ensure_ascii=False).encode("utf-8", "surrogatepass")) > most:
+        raise BodyTooLarge(
+            f"metadata: at most {most} bytes of JSON are accepted. Store larger data elsewhere, "
+            "and its id here."
+        )
+    return metadata

@@ -17,6 +17,7 @@ from .fields import (
     StrictSerializer,
     StrictTextField,
     UTCDateTimeField,
+    check_metadata_size,
     displayable_json,
 )
 
@@ -187,6 +188,9 @@ class TitleField(StrictTextField):
 
 class _MetadataField(serializers.DictField):
     """A JSON object of the client."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return check_metadata_size(super().to_internal_value(data))
 
 
 class SessionCreateSerializer(StrictSerializer):

@@ -311,7 +311,7 @@ class SnapshotViewSet(AgentAPI):
     @operation(
         "snapshots_create",
         {201: (SnapshotSerializer, "The snapshot.")},
-        errors=(404, 409),
+        errors=(404, 409, 413),
         request=None,
     )
     def create(self, request: Any, agent_key: UUID) -> Response:
@@ -323,7 +323,7 @@ class SnapshotViewSet(AgentAPI):
     @operation(
         "snapshots_restore",
         {200: (SnapshotSerializer, "The snapshot.")},
-        errors=(404, 409),
+        errors=(404, 409, 413),
         parameters=[_SNAPSHOT],
         request=None,
     )

@@ -19,7 +19,7 @@ from rest_framework.response import Response
 
 from django_agent_sessions import serving
 from django_agent_sessions.content.dialects import displayable
-from django_agent_sessions.governance import session_deletion
+from django_agent_sessions.governance import quotas, session_deletion
 from django_agent_sessions.interchange import export_markdown, export_sessions
 from django_agent_sessions.models import (
     AuditEvent,
@@ -357,6 +357,8 @@ class SessionViewSet(SessionDetailAPI):
             owner=self.request.user, namespace=self.namespace or "", using=self.using
         )
         external_id = fields.pop("external_id", None)
+        if external_id is None or store.sessions.find_external(external_id) is None:
+            quotas.check_sessions(self.request.user.pk, self.using)
         if external_id is None:
             key = new_id()
             return store.create(str(key), id=key, **fields), True

@@ -21,6 +21,7 @@ from django_agent_sessions.content import dialects
 from django_agent_sessions.content.paths import Path
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import InvalidIdError, SessionConflictError
+from django_agent_sessions.governance import quotas
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.models.access import owned_by_viewer
 from django_agent_sessions.models.permissions import SessionPermission
@@ -60,12 +61,14 @@ class ChatSessionAPI(StreamingAPI):
         user = self.request.user
         namespace = self.namespace or ""
         store = SessionStore(owner=user, namespace=namespace, using=self.using)
+        quotas.check_bytes(user.pk, self.body_size, self.using)
         try:
             session = self.own_session(incoming.id)
             key, (namespace, scope, name) = session.pk, session.key
             epoch = session.redaction_epoch
         except Http404:
             self.check_room()
+            quotas.check_sessions(user.pk, self.using)
             key, scope, epoch = new_id(), store.scope, 0
             name = str(key)
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -9,7 +10,7 @@ from uuid import UUID
 from django.db.models import Case, TextField, Value, When
 from django.db.models.functions import Substr
 
-from django_agent_sessions import blobs
+from django_agent_sessions import blobs, conf
 from django_agent_sessions.content import dialects, masking
 from django_agent_sessions.content.blob_refs import BlobRef, references, resolve
 from django_agent_sessions.content.dialects import displayable
@@ -29,13 +30,6 @@ from django_agent_sessions.rest.converters import parse_uuid
 from django_agent_sessions.rest.serializers.fields import displayable_json, format_datetime
 
 from .thread_lookup import HEAD_LENGTH, agent_messages, filter_format, find_by_ids, parse_head
-
-PAGE_BYTES = 32 * 1024 * 1024
-"""Bytes of payloads on a page.
-
-The client treats a short page as the last one, so that messages which do not fit are shortened
-instead of left out.
-"""
 
 SERVER_FORMAT = "ai-sdk/v6"
 """The format of the server's messages; requests for any other format get none."""
@@ -105,7 +99,8 @@ def _may_be_renamed(name: Any) -> bool:
 def _payloads(
     rows: MessageQuerySet, figures: Sequence[tuple[Any, ...]]
 ) -> dict[Any, tuple[Any, str, str, str]]:
-    room, too_large = PAGE_BYTES, []
+    # What does not fit is shortened, because the client takes a short page as the last one.
+    room, too_large = conf.get_settings().MAX_ANSWER_BYTES, []
     for key, *_, size in figures:
         if size > room:
             too_large.append(key)
@@ -131,7 +126,7 @@ def _with_binaries(
     rows: MessageQuerySet, values: dict[Any, tuple[Any, str, str, str]]
 ) -> dict[Any, tuple[Any, str, str, str]]:
     """Restore the client's binaries that are stored as blobs, as far as they fit on a page."""
-    keys, room = [], PAGE_BYTES
+    keys, room = [], conf.get_settings().MAX_ANSWER_BYTES
     for key, (payload, *_) in values.items():
         size = sum(reference.size for _, reference in references(payload))
         if 0 < size <= room:
@@ -205,6 +200,7 @@ def server_page(
     ``before`` is the key of the message after the page, ``last`` of the last message to include.
     """
     messages: list[UIMessage] = []
+    room = conf.get_settings().MAX_ANSWER_BYTES
     # One more than requested, which is the parent of the oldest: the client treats a short page as
     # the last one, and a message without a parent as the first.
     while len(messages) <= limit:
@@ -213,7 +209,8 @@ def server_page(
         if last is not None:
             earlier = [message for message in earlier if UUID(message["id"]) <= last]
         messages, before = [*earlier, *messages], page.before
-        if before is None:
+        room -= len(json.dumps(earlier))
+        if before is None or room < 0:
             break
     parents = [None, *(message["id"] for message in messages)]
     page_messages = [

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models.functions import Substr
+from django.db.models import Case, F, JSONField, TextField, When
+from django.db.models.functions import Cast, Substr
+from django.db.models.lookups import LessThanOrEqual
 from rest_framework import serializers
 
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.content.masking import MASK_PATTERN
 from django_agent_sessions.governance.session_change import SessionChange, change
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
-from django_agent_sessions.rest.serializers.fields import format_datetime
+from django_agent_sessions.models.functions import OctetLength
+from django_agent_sessions.rest.serializers.fields import check_metadata_size, format_datetime
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.values.records import SessionRecord
 
 FORMAT_PATTERN = r"\A[A-Za-z0-9][A-Za-z0-9._/-]{0,63}\Z"
 """The pattern of format names; the client's formats are ``ai-sdk/v6`` and ``aui/v0``."""
@@ -35,7 +37,7 @@ class ThreadRequest(serializers.Serializer[Any]):
     def validate_metadata(self, value: Any) -> dict[str, Any]:
         if value is None:
             return {}
-        return _require_object(value)
+        return check_metadata_size(_require_object(value))
 
 
 class ContentRequest(serializers.Serializer[Any]):
@@ -62,13 +64,20 @@ class TitleRequest(serializers.Serializer[Any]):
     messages = serializers.JSONField()
 
 
-def represent_thread(session: Session | SessionRecord) -> dict[str, Any]:
+def metadata_upto(most: int) -> Case:
+    """Return the expression of a session's metadata; NULL if it has more bytes than this."""
+    size = OctetLength(Cast("metadata", TextField()))
+    fits = When(LessThanOrEqual(size, most), then=F("metadata"))
+    return Case(fits, output_field=JSONField(null=True))
+
+
+def represent_thread(session: Session, metadata: Any) -> dict[str, Any]:
     """Represent a session as a thread."""
     return {
         "id": str(session.id),
         "title": displayable(session.title) or None,
         "last_message_at": format_datetime(session.last_activity_at),
-        "metadata": session.metadata,
+        "metadata": metadata,
         "external_id": session.external_id,
         "project_id": _DEFAULT,
         "workspace_id": _DEFAULT,

@@ -14,8 +14,9 @@ from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.renderers import BaseRenderer
 from rest_framework.response import Response
 
+from django_agent_sessions import conf
 from django_agent_sessions.content.dialects import ASSISTANT_UI
-from django_agent_sessions.governance import session_deletion
+from django_agent_sessions.governance import quotas, session_deletion
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.models.querysets import MessageQuerySet
@@ -46,6 +47,7 @@ from .threads import (
     TitleRequest,
     first_messages,
     first_words,
+    metadata_upto,
     represent_thread,
     set_title,
 )
@@ -90,13 +92,16 @@ class ThreadsView(AssistantUIView):
         value = request.query_params.get("is_archived", "false")
         if value not in _BOOLEANS:
             raise ValidationError({"is_archived": ["Must be true or false."]})
-        rows = self.accessible_sessions().defer("origin")
+        rows = self.accessible_sessions().defer("origin", "metadata")
         rows = rows.filter(archived_at__isnull=not _BOOLEANS[value]).recent_first()
         if after := request.query_params.get("after"):
             last = self.session(parse_uuid(after))
             rows = rows.less_recent_than(last.last_activity_at, last.pk)
         count = page_size(self.request, self.page_size, self.max_page_size)
-        return Response({"threads": [represent_thread(row) for row in rows[:count]]})
+        room = conf.get_settings().MAX_ANSWER_BYTES // count
+        shown: Any = rows.annotate(listed_metadata=metadata_upto(room))[:count]
+        threads = [represent_thread(row, row.listed_metadata or {}) for row in shown]
+        return Response({"threads": threads})
 
     def post(self, request: Any) -> Response:
         """Create a thread, or return the user's thread with this ``external_id``."""
@@ -117,6 +122,8 @@ class ThreadsView(AssistantUIView):
         self, store: SessionStore, external: str | None, changes: Mapping[str, Any]
     ) -> tuple[SessionRecord, bool]:
         initial = {key: changes[key] for key in ("title", "metadata") if key in changes}
+        if external is None or store.sessions.find_external(external) is None:
+            quotas.check_sessions(self.request.user.pk, self.using)
         if external is None:
             key = new_id()
             return store.create(str(key), id=key, **initial), True
@@ -133,7 +140,7 @@ class ThreadView(AssistantUIView):
         row = self.accessible_sessions().filter(pk=thread).defer("origin").first()
         if row is None or not self.has_permissions(row, SessionPermission.READ):
             raise Http404
-        return Response({"thread": represent_thread(row)})
+        return Response({"thread": represent_thread(row, row.metadata)})
 
     def put(self, request: Any, thread: UUID) -> Response:
         """Change the title or the metadata of a thread, or archive or unarchive it."""
@@ -201,6 +208,7 @@ class MessagesView(AssistantUIView):
         """Store a message; one that is sent again is stored once."""
         row = self.session(thread, SessionPermission.CHANGE)
         fields = self.read_body(MessageRequest)
+        quotas.check_bytes(request.user.pk, self.body_size, self.using)
         keeper = ThreadWriter(self.store_of(row), row)
         message_id = keeper.keep(fields.get("parent_id"), fields["format"], fields["content"])
         return Response({"message_id": message_id})
@@ -213,6 +221,7 @@ class MessageView(AssistantUIView):
         """Replace the content of a message; a redacted message is not changed."""
         row = self.session(thread, SessionPermission.CHANGE)
         content = self.read_body(ContentRequest)["content"]
+        quotas.check_bytes(request.user.pk, self.body_size, self.using)
         ThreadWriter(self.store_of(row), row).change(message, content)
         return Response(status=status.HTTP_204_NO_CONTENT)
 

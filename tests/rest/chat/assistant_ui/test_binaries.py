@@ -39,7 +39,7 @@ def test_an_attachment_is_a_file_here_and_the_same_there(cloud, thread, stored):
 
 
 def test_what_a_page_has_no_room_for_or_is_lost_breaks_no_client(
-    cloud, thread, blob_folder, monkeypatch
+    cloud, thread, blob_folder, settings
 ):
     first, second = (ui("user", "Look:", attached(picture())) for _ in range(2))
     key = cloud.say(thread, first)
@@ -48,9 +48,7 @@ def test_what_a_page_has_no_room_for_or_is_lost_breaks_no_client(
     newest, oldest = cloud.messages(thread)
     assert oldest["content"] == first
     assert newest["content"]["parts"][1] == {**second["parts"][1], "url": HEAD}
-    monkeypatch.setattr(
-        "django_agent_sessions.rest.chat.assistant_ui.thread_pages.PAGE_BYTES", 100_000
-    )
+    settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "MAX_ANSWER_BYTES": 100_000}
     assert {one["content"]["parts"][1]["url"] for one in cloud.messages(thread)} == {HEAD}
 
 

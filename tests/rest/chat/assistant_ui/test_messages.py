@@ -13,7 +13,6 @@ from django.test.utils import CaptureQueriesContext
 from django_agent_sessions.content.dialects import ASSISTANT_UI
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.queries import search
-from django_agent_sessions.rest.chat.assistant_ui import thread_pages
 from django_agent_sessions.store import SessionStore
 from tests.rest.chat.assistant_ui.conftest import V6, Cloud, rows, session_of, ui
 
@@ -192,10 +191,10 @@ def test_a_message_that_is_sent_again_leaves_the_session_as_it_is(cloud, thread)
     assert Session.objects.values().get(pk=thread) == before
 
 
-def test_what_does_not_fit_a_page_is_shortened_and_keeps_its_place(cloud, thread, monkeypatch):
+def test_what_does_not_fit_a_page_is_shortened_and_keeps_its_place(cloud, thread, settings):
     made = [cloud.say(thread, ui("user", "x" * 5000))]
     made.append(cloud.say(thread, ui("user", "short"), made[0]))
-    monkeypatch.setattr(thread_pages, "PAGE_BYTES", 1000)
+    settings.AGENT_SESSIONS = {"MAX_ANSWER_BYTES": 1000}
 
     newest, oldest = cloud.messages(thread)
 

@@ -1,0 +1,126 @@
+"""Quotas of an owner: sessions, branches and bytes that requests of the owner may add.
+
+Requests check them, agents and commands do not: an acknowledged message is never refused because of
+a quota. A check does not lock, so that concurrent requests may exceed a quota by what they add.
+
+The bytes of an owner are summed at most once an hour, and kept in Django's default cache. What
+requests add is added to the kept sum; what agents add counts from the next sum on.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any, NamedTuple
+
+from django.core.cache import cache
+from django.db.models import Sum
+
+from django_agent_sessions import conf
+from django_agent_sessions.exceptions import QuotaExceededError
+from django_agent_sessions.models import Blob, Branch, Session, SessionMessage, Snapshot
+from django_agent_sessions.models.functions import OctetLength
+from django_agent_sessions.models.stored_text import VISIBLE_TEXT
+
+logger = logging.getLogger("django_agent_sessions")
+
+_KEPT_SECONDS = 60 * 60
+_RECENT_SECONDS = 60
+
+
+def check_sessions(owner: Any, using: str) -> None:
+    """Raise ``QuotaExceededError`` if an owner has as many sessions as allowed."""
+    most = conf.get_settings().MAX_OWNER_SESSIONS
+    if most is None or owner is None:
+        return
+    rows = Session.objects.using(using).filter(owner=owner).order_by()
+    if rows.values("pk")[:most].count() >= most:
+        raise QuotaExceededError(
+            f"The user has {most} sessions, which is the limit (MAX_OWNER_SESSIONS): delete some "
+            "first."
+        )
+
+
+def check_branches(owner: Any, using: str) -> None:
+    """Raise ``QuotaExceededError`` if an owner has as many branches as allowed."""
+    most = conf.get_settings().MAX_OWNER_BRANCHES
+    if most is None or owner is None:
+        return
+    rows = Branch.objects.using(using).filter(session__owner=owner).order_by()
+    if rows.values("pk")[:most].count() >= most:
+        raise QuotaExceededError(
+            f"The user has {most} branches, which is the limit (MAX_OWNER_BRANCHES): delete some "
+            "first."
+        )
+
+
+def check_snapshots(session: Session, using: str) -> None:
+    """Raise ``QuotaExceededError`` if a session has as many snapshots as its owner may branches."""
+    most = conf.get_settings().MAX_OWNER_BRANCHES
+    if most is None or session.owner_id is None:
+        return
+    rows = Snapshot.objects.using(using).filter(session=session.pk).order_by()
+    if rows.values("pk")[:most].count() >= most:
+        raise QuotaExceededError(
+            f"The session has {most} snapshots, which is the limit (MAX_OWNER_BRANCHES): fork it, "
+            "which copies none."
+        )
+
+
+def check_bytes(owner: Any, added: int, using: str) -> None:
+    """Count bytes that a request adds; raise ``QuotaExceededError`` if they are too many."""
+    most = conf.get_settings().MAX_OWNER_BYTES
+    if most is None or owner is None:
+        return
+    used = _used(owner, using, _KEPT_SECONDS)
+    if used.bytes + added > most:
+        # The owner may have deleted sessions since.
+        used = _used(owner, using, _RECENT_SECONDS)
+    if used.bytes + added > most:
+        raise QuotaExceededError(
+            f"The user's sessions have {used.bytes} bytes, and this request would add {added}: the "
+            f"limit is {most} (MAX_OWNER_BYTES). Delete some sessions first; after a minute they "
+            "no longer count."
+        )
+    _keep(owner, using, _Used(used.bytes + added, used.at))
+
+
+def session_bytes(session: Session, using: str) -> int:
+    """Return the bytes of a session's messages and files, which a copy would add."""
+    return _sum(using, session=session.pk)
+
+
+class _Used(NamedTuple):
+    bytes: int
+    at: float
+
+
+def _used(owner: Any, using: str, seconds: int) -> _Used:
+    kept: Any = None
+    try:
+        kept = cache.get(_name(owner, using))
+    except Exception as error:
+        logger.warning("the cache cannot be read: %s", type(error).__name__)
+    if isinstance(kept, tuple) and time.time() - kept[1] < seconds:
+        return _Used(*kept)
+    used = _Used(_sum(using, session__owner=owner), time.time())
+    _keep(owner, using, used)
+    return used
+
+
+def _keep(owner: Any, using: str, used: _Used) -> None:
+    try:
+        cache.set(_name(owner, using), tuple(used), _KEPT_SECONDS)
+    except Exception as error:
+        logger.warning("the cache cannot be written: %s", type(error).__name__)
+
+
+def _name(owner: Any, using: str) -> str:
+    return f"agent_sessions:bytes:{using}:{getattr(owner, 'pk', owner)}"
+
+
+def _sum(using: str, **condition: Any) -> int:
+    messages = SessionMessage.objects.using(using).filter(**condition).order_by()
+    texts = messages.aggregate(size=Sum(OctetLength(VISIBLE_TEXT)))["size"]
+    files = Blob.objects.using(using).filter(**condition).aggregate(size=Sum("size"))["size"]
+    return int(texts or 0) + int(files or 0)
