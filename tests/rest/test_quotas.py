@@ -315,3 +315,16 @@ def test_the_defaults_are_on():
         settings.MAX_OWNER_BYTES,
         settings.SEARCH_BYTES,
     )
+
+
+def test_a_chat_creates_no_more_sessions_and_stores_no_more_than_allowed(api, talk, limits):
+    body = {
+        "id": "new",
+        "trigger": "submit-message",
+        "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}],
+    }
+    limits(MAX_OWNER_SESSIONS=1)
+    is_refused(api.post("/chat", body, format="json"), "MAX_OWNER_SESSIONS")
+    limits(MAX_OWNER_BYTES=1)
+    is_refused(api.post("/chat", body, format="json"), "MAX_OWNER_BYTES")
+    assert Session.objects.count() == 1
