@@ -31,6 +31,9 @@ _LOST_NUMBERS = frozenset(
 # uses it to free a result. If that happens between a statement and reading its result, the
 # connection is out of step and unusable until it is closed.
 _OUT_OF_STEP_NUMBER = 2014
+_PRIVILEGE_STATE = "42501"
+# On a database, for a user, on a table, on a column, for a global operation.
+_PRIVILEGE_NUMBERS = frozenset({1044, 1045, 1142, 1143, 1227})
 _IN_USE = "already in use from another thread"
 
 
@@ -95,6 +98,17 @@ def is_uncertain(error: Error) -> bool:
     if isinstance(error, OperationalError | InterfaceError):
         return not is_conflict(error)
     return is_lost_connection(error)
+
+
+def is_missing_privilege(error: Error) -> bool:
+    """Return whether the database's user may not run the statement."""
+    state, number = _codes(error)
+    return state == _PRIVILEGE_STATE or number in _PRIVILEGE_NUMBERS
+
+
+def error_number(error: Error) -> object:
+    """Return the error number of MariaDB and MySQL."""
+    return _codes(error)[1]
 
 
 def _is_of_client(error: Error) -> bool:

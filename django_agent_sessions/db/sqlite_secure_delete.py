@@ -82,7 +82,7 @@ class _EmptyLog:
             logger.warning(
                 "the write-ahead log of %s could not be emptied because another connection reads "
                 "it; what was redacted or deleted stays in it until "
-                "PRAGMA wal_checkpoint(TRUNCATE) succeeds",
+                "manage.py agent_sessions_scrub or a later deletion empties it",
                 self.using,
             )
 

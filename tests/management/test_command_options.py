@@ -43,6 +43,7 @@ def test_an_alias_that_is_none_is_told_with_those_that_are(command):
 COMMANDS = [
     ["agent_sessions_gc"],
     ["agent_sessions_offload"],
+    ["agent_sessions_scrub"],
     ["check_agent_sessions"],
     ["purge_audit_events", "--before", "2020-01-31"],
     ["purge_redacted_originals"],

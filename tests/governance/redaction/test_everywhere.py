@@ -93,31 +93,6 @@ def test_a_secret_planted_everywhere_is_nowhere(upstream_sqlite, store, caplog, 
     assert set(SessionMessage.objects.values_list("redaction", flat=True)) == {event.id}
 
 
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="only PostgreSQL keeps samples")
-def test_what_is_documented_takes_it_out_of_the_planners_statistics(store):
-    for number in range(9):
-        plant(store, session_id=f"s{number}")
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE agent_sessions_sessionmessage")
-        assert sampled(cursor)
-        for key in Session.objects.values_list("pk", flat=True):
-            redact(key, Find(SECRET), reason="r")
-        assert sampled(cursor)
-
-        cursor.execute("VACUUM (ANALYZE) agent_sessions_sessionmessage")
-
-        assert not sampled(cursor)
-
-
-def sampled(cursor) -> bool:
-    cursor.execute(
-        "SELECT FROM pg_stats WHERE schemaname = current_schema()"
-        " AND (most_common_vals::text LIKE %s OR histogram_bounds::text LIKE %s)",
-        [f"%{SECRET}%"] * 2,
-    )
-    return cursor.fetchone() is not None
-
-
 def test_once_more_finds_nothing_and_writes_nothing(store):
     session = plant(store)
     redact(session.id, Find(SECRET), reason="r")

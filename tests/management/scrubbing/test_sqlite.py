@@ -1,0 +1,132 @@
+"""After a scrub a secret is in no byte of SQLite's files, however it was written and removed."""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
+
+from django_agent_sessions.testing import columns_containing, files_containing
+from tests.governance.redaction.planting import SECRET
+
+from .scenario import plant_everywhere, remove_everywhere
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("upstream_sqlite")]
+
+
+def scrub(*options: str) -> str:
+    out = io.StringIO()
+    call_command("agent_sessions_scrub", *options, stdout=out)
+    return out.getvalue()
+
+
+def removed_by_another_program() -> None:
+    """Plant the secret, and delete it as a program does that overwrites nothing."""
+    plant_everywhere()
+    other = sqlite3.connect(connection.settings_dict["NAME"])
+    other.execute("PRAGMA secure_delete=OFF")
+    other.execute("PRAGMA wal_autocheckpoint=0")
+    with other:
+        for table in connection.introspection.table_names():
+            if table.startswith("agent_sessions_"):
+                other.execute(f"DELETE FROM {table}")
+    assert columns_containing(SECRET) == []
+    assert files_containing(SECRET)
+    # The last connection that closes would empty the log.
+    assert connection.connection is not None
+    other.close()
+
+
+def test_no_byte_of_the_files_has_what_was_redacted_and_deleted():
+    plant_everywhere()
+    remove_everywhere()
+    assert columns_containing(SECRET) == []
+
+    told = scrub()
+
+    assert files_containing(SECRET) == []
+    assert "were rewritten" in told
+
+
+def test_no_byte_of_the_files_has_what_another_program_deleted():
+    removed_by_another_program()
+
+    scrub()
+
+    assert files_containing(SECRET) == []
+
+
+def test_samples_of_sqlite_are_taken_again():
+    plant_everywhere()
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    remove_everywhere()
+
+    scrub()
+
+    assert files_containing(SECRET) == []
+
+
+def test_a_journal_that_is_kept_is_deleted():
+    plant_everywhere()
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA journal_mode=PERSIST")
+        assert cursor.fetchone() == ("persist",)
+        remove_everywhere()
+        try:
+            scrub()
+
+            assert files_containing(SECRET) == []
+            cursor.execute("PRAGMA journal_mode")
+            assert cursor.fetchone() == ("persist",)
+        finally:
+            cursor.execute("PRAGMA journal_mode=WAL")
+
+
+def test_a_dry_run_prints_statements_and_runs_none():
+    removed_by_another_program()
+    before = files_containing(SECRET)
+
+    told = scrub("--dry-run")
+
+    assert "VACUUM;\nPRAGMA wal_checkpoint(TRUNCATE);\n" in told
+    assert files_containing(SECRET) == before
+
+
+def test_a_log_that_another_connection_reads_is_an_error_and_changes_no_setting():
+    removed_by_another_program()
+    reader = connection.copy()
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA busy_timeout")
+        before = cursor.fetchone()
+    try:
+        with reader.cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute("SELECT COUNT(*) FROM agent_sessions_sessionmessage")
+            cursor.fetchone()
+
+            with pytest.raises(CommandError, match=r"could not be emptied.*run the command again"):
+                scrub("--timeout", "1")
+
+            cursor.execute("ROLLBACK")
+    finally:
+        reader.close()
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA busy_timeout")
+        assert cursor.fetchone() == before
+    scrub()
+    assert files_containing(SECRET) == []
+
+
+def test_a_transaction_is_refused():
+    with transaction.atomic(), pytest.raises(CommandError, match=r"cannot run in a transaction"):
+        scrub()
+
+
+@pytest.mark.parametrize("timeout", ["0", "-1", "soon", "1.5"])
+def test_a_timeout_is_a_number_of_seconds(timeout):
+    with pytest.raises(CommandError, match=r"use a number of seconds, such as 10"):
+        scrub(f"--timeout={timeout}")
