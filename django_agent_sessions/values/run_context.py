@@ -13,7 +13,8 @@ class RunContext(NamedTuple):
     """What the store notes about a run, besides the arguments of a call.
 
     Attributes:
-        run_id: Id of the invocation, for the messages that are appended without another one.
+        run_id: Id of the invocation, for the messages that agents write, and those that are
+            appended without another one.
         actor: Who acts, for the audit trail: a user, or a program's name.
     """
 

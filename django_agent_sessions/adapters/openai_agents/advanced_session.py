@@ -15,7 +15,6 @@ from django.db import Error
 from django_agent_sessions.adapters.base import ConversationSession
 from django_agent_sessions.exceptions import AgentSessionsError
 from django_agent_sessions.store import Turns
-from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord
 
 from .branch_session import INITIAL_BRANCH, BranchMemory, BranchSession, CurrentBranch
@@ -107,7 +106,7 @@ class AdvancedDjangoSession(DjangoSession):
         if not items:
             return
         place, batch = self._memory.place, list(items)
-        run_id = None if wrapper is None else self._run_ids.setdefault(wrapper, new_id())
+        run_id = self._run_id(wrapper)
         async with self._queue.turn():
             await self._ask(lambda session: session.append_on(place, batch, run_id), wrapper)
 

@@ -25,6 +25,7 @@ from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.ids import new_id, validate_id, validate_namespace, validate_scope
 from django_agent_sessions.values.owners import NOBODY, refuse_none
 from django_agent_sessions.values.records import AgentRecord
+from django_agent_sessions.values.run_context import current_run
 
 from .compaction import Compaction
 from .compaction_runs import CompactionRuns
@@ -155,7 +156,7 @@ class DjangoSession:
         Args:
             items: JSON objects.
             wrapper: The context of the run, which the Runner passes. Items of the same context get
-                the same ``run_id``.
+                the same ``run_id``, unless ``run_context`` sets one.
 
         Raises:
             SessionNotFoundError: The session has another owner, or does not exist and must not be
@@ -166,7 +167,7 @@ class DjangoSession:
         """
         if not items:
             return
-        run_id = None if wrapper is None else self._run_ids.setdefault(wrapper, new_id())
+        run_id = self._run_id(wrapper)
         batch = list(items)
         await self._run(lambda session: session.append(batch, run_id), wrapper)
 
@@ -272,7 +273,7 @@ class DjangoSession:
             wrapper,
             session_id=self.session_id,
             limit=resolve_session_limit(None, self.session_settings),
-            run_id=None if wrapper is None else self._run_ids.get(wrapper),
+            run_id=None if wrapper is None else self._run_id(wrapper),
         )
 
     def _read_items(
@@ -286,6 +287,12 @@ class DjangoSession:
         if wrapper is not None and self._compactions is not None:
             self._compactions.record_read(wrapper, session, agent, found)
         return [placed.payload for placed in found] or None
+
+    def _run_id(self, wrapper: _Context | None) -> UUID | None:
+        run_id = current_run().run_id
+        if run_id is None and wrapper is not None:
+            return self._run_ids.setdefault(wrapper, new_id())
+        return run_id
 
     def _without_orphans(
         self, items: list[TResponseInputItem], latest: int | None, wrapper: _Context | None

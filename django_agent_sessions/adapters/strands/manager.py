@@ -33,6 +33,7 @@ from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import NOBODY
+from django_agent_sessions.values.run_context import current_run
 
 from .conversation import Conversation
 from .exclusive import RunLeases, run_key
@@ -260,7 +261,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         # A resumed run keeps its run id: its tool results belong after its tool calls.
         conversation = self._work.conversation(event.agent)
         if not event.agent._interrupt_state.activated:
-            conversation.run_id = new_id()
+            conversation.run_id = current_run().run_id or new_id()
         conversation.must_check_rollback = bool(conversation.uncommitted_ids)
 
     async def _on_message_added(self, event: MessageAddedEvent[LocalAgent]) -> None:
