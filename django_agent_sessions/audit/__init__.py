@@ -67,7 +67,9 @@ def record(
         reason=mask_reason(reason, secrets),
         details={**({"via": via} if via else {}), **(details or {})},
     )
-    event.save(using=bridge.database(using))
+    alias = bridge.database(using)
+    bridge.require_commits(alias)
+    event.save(using=alias)
     return event
 
 

@@ -145,6 +145,16 @@ def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
     if alias not in connections:
         return []
     problems: list[CheckMessage] = []
+    if not bridge.commits(alias):
+        problems.append(
+            Error(
+                f"The sessions are in {alias!r}, on which Django commits nothing: messages would "
+                "be lost, so every write is refused",
+                hint="Remove 'AUTOCOMMIT': False from DATABASES, or name another alias of the "
+                "database, without it, in AGENT_SESSIONS['DATABASE'].",
+                id="agent_sessions.E011",
+            )
+        )
     configuration = connections[alias].settings_dict
     if connections[alias].vendor == "sqlite" and (
         configuration.get("OPTIONS", {}).get("transaction_mode", "") or ""

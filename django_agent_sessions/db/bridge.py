@@ -89,6 +89,22 @@ def database(using: str | None = None) -> str:
     )
 
 
+def require_commits(using: str) -> None:
+    """Require that Django commits what is written to a database; called before each write."""
+    if not commits(using):
+        raise ConfigurationError(
+            f"{using!r} cannot store sessions, because DATABASES has 'AUTOCOMMIT': False for it "
+            "and Django would never commit a message: remove that, or name another alias of the "
+            "database in AGENT_SESSIONS['DATABASE']"
+        )
+
+
+def commits(using: str) -> bool:
+    """Return whether Django commits what is written to a database outside of a transaction."""
+    # Not the connection's state: a program may begin a transaction by `set_autocommit(False)`.
+    return bool(connections[using].settings_dict.get("AUTOCOMMIT", True))
+
+
 def connection_setup() -> Callable[[BaseDatabaseWrapper], Any] | None:
     """Import the callable that ``CONNECTION_SETUP`` names."""
     path = conf.get_settings().CONNECTION_SETUP
@@ -291,6 +307,8 @@ async def _arun(pool: WorkerPool, function: Callable[[], R]) -> R:
 
 
 def _on_own_connection(using: str, function: Callable[[], R]) -> R:
+    # A tool's rows would be lost, too, and what only reads would leave a transaction open.
+    require_commits(using)
     connection = connections[using]
     close_if_broken(connection)
     setup = connection_setup()

@@ -12,6 +12,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.db.models.sql.compiler import SQLCompiler
 
+from django_agent_sessions.db.bridge import require_commits
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import RunLease
 from django_agent_sessions.store.locking import write
@@ -88,6 +89,7 @@ def check_no_transaction(using: str, session: UUID) -> bool:
 
     Return True if only the transaction of a Django test case is.
     """
+    require_commits(using)
     connection = connections[using]
     connection.ensure_connection()
     if connection.in_atomic_block:

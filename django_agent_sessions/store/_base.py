@@ -14,6 +14,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_agent_sessions import conf
 from django_agent_sessions.blobs import MessageGoneError
+from django_agent_sessions.db.bridge import require_commits
 from django_agent_sessions.db.db_errors import (
     RetryError,
     close_quietly,
@@ -129,6 +130,7 @@ def write(
     are retried. In a caller's transaction only a conflicting position is; other errors are raised,
     because they also undo the caller's earlier work.
     """
+    require_commits(using)
     connection = connections[using]
     joined = in_caller_transaction(connection)
     own_savepoint = savepoint and connection.in_atomic_block
