@@ -36,7 +36,7 @@ WITHOUT_DATABASE := $(patsubst %,tests/test_%.py,architecture benchmarks conf do
 # adapters, which write by the store alone, are tested on SQLite.
 ON_SERVERS := tests/store tests/concurrency tests/audit tests/db tests/governance tests/leases \
 	tests/management tests/models tests/queries tests/serving tests/testing tests/usage \
-	tests/values/test_owners_matrix.py \
+	tests/values/test_owners_matrix.py tests/rest/test_quotas.py \
 	$(wildcard tests/rest/events/test_[cr]*.py) \
 	$(patsubst %,tests/blobs/test_%.py,moments statements store together) \
 	tests/integrity/test_closing.py \
@@ -53,7 +53,7 @@ ON_SERVERS := tests/store tests/concurrency tests/audit tests/db tests/governanc
 	tests/rest/test_sessions.py tests/rest/test_statements.py tests/scale/test_batches.py \
 	$(filter-out $(WITHOUT_DATABASE),$(wildcard tests/test_*.py))
 # And what only PostgreSQL has, or does in a way of its own.
-ON_POSTGRESQL := $(ON_SERVERS) tests/rest/events tests/contexts/test_kills.py tests/scale
+ON_POSTGRESQL := $(ON_SERVERS) tests/rest/events tests/rest/test_every_request.py tests/contexts/test_kills.py tests/scale
 SERVE ?= 1
 
 BENCH := .cache/bench
