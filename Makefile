@@ -70,14 +70,20 @@ help: ## List what can be made.
 # --- Environment ---------------------------------------------------------------------------------
 
 $(BIN)/python:
-	@if [ -z "$(PYTHON)" ]; then echo "Python 3.11 or newer was not found." >&2; exit 1; fi
+	@if [ -z "$(PYTHON)" ]; then echo "Python 3.11 or newer was not found: install it, or name \
+	one with make PYTHON=/path/to/python3" >&2; exit 1; fi
+	@for module in sqlite3 ssl venv; do "$(PYTHON)" -c "import $$module" 2>/dev/null || { \
+	echo "$(PYTHON) has no module $$module: install its system package (Debian: python3-full), or \
+	name another Python with make PYTHON=/path/to/python3" >&2; exit 1; }; done
 	@# Where venv cannot bring its own pip (Debian without python3-venv), Python's pip serves.
 	@"$(PYTHON)" -m venv $(VENV) >/dev/null 2>&1 || "$(PYTHON)" -m venv --clear --without-pip $(VENV)
 
 $(BIN)/uv: | $(BIN)/python
 	@if $(BIN)/python -m pip --version >/dev/null 2>&1; \
 	then $(BIN)/python -m pip install --quiet "uv>=0.9"; \
-	else "$(PYTHON)" -m pip --python $(BIN)/python install --quiet "uv>=0.9"; fi
+	elif "$(PYTHON)" -m pip --version >/dev/null 2>&1; \
+	then "$(PYTHON)" -m pip --python $(BIN)/python install --quiet "uv>=0.9"; \
+	else echo "$(PYTHON) has no pip: install its system package (Debian: python3-pip)" >&2; exit 1; fi
 
 $(INSTALLED): pyproject.toml $(LOCK) | $(BIN)/uv
 	@echo "Installing into $(VENV) …"

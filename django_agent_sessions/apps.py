@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import django
 from django.apps import AppConfig
 from django.core.signals import setting_changed
 from django.db.backends.signals import connection_created
 from django.db.models.signals import pre_delete
 from django.utils.translation import gettext_lazy as _
+
+from django_agent_sessions.exceptions import ConfigurationError
+
+if django.VERSION < (5, 2):
+    raise ConfigurationError(
+        f"django-agent-sessions requires Django 5.2 or newer, and {django.get_version()} is "
+        'installed. Install it with: pip install "Django>=5.2"'
+    )
 
 
 class AgentSessionsConfig(AppConfig):

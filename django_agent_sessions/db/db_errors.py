@@ -37,6 +37,12 @@ _PRIVILEGE_NUMBERS = frozenset({1044, 1045, 1142, 1143, 1227})
 _IN_USE = "already in use from another thread"
 
 
+# A table or a column does not exist.
+_MISSING_STATES = frozenset({"42P01", "42703"})
+_MISSING_TABLE_NUMBER, _MISSING_COLUMN_NUMBER = 1146, 1054
+_MISSING_TEXTS = ("no such table", "no such column", "has no column named")
+
+
 class RetryError(Exception):
     """Another writer conflicts with a write, which is rolled back and retried.
 
@@ -109,6 +115,25 @@ def is_missing_privilege(error: Error) -> bool:
 def error_number(error: Error) -> object:
     """Return the error number of MariaDB and MySQL."""
     return _codes(error)[1]
+
+
+def is_not_migrated(error: Error, tables: str) -> bool:
+    """Return whether a table, or a column of it, does not exist.
+
+    Only tables whose names begin with ``tables`` count: a caller's own statements fail as they are.
+    """
+    if not isinstance(error, OperationalError | ProgrammingError):
+        return False
+    state, number = _codes(error)
+    if number == _MISSING_COLUMN_NUMBER:
+        # MariaDB and MySQL do not name the table of an INSERT.
+        return True
+    missing = (
+        state in _MISSING_STATES
+        or number == _MISSING_TABLE_NUMBER
+        or any(text in str(error) for text in _MISSING_TEXTS)
+    )
+    return missing and tables in str(error)
 
 
 def _is_of_client(error: Error) -> bool:

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError, CommandParser
 from django.db import connections
+from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
@@ -34,7 +35,7 @@ def add_database(parser: CommandParser) -> None:
 
 
 def get_database(options: dict[str, Any]) -> str:
-    """Return the alias that ``--database`` sets; require that it has our tables."""
+    """Return the alias that ``--database`` sets; require that it has our current tables."""
     alias = bridge.database(options["database"])
     # A query of a missing table would break an open transaction. The tables may be views.
     tables = connections[alias].introspection.table_names(include_views=True)
@@ -43,7 +44,25 @@ def get_database(options: dict[str, Any]) -> str:
             f"database {alias!r} has no tables of django_agent_sessions: run migrate, or use "
             "another --database"
         )
+    if unapplied := _unapplied_migrations(alias):
+        raise CommandError(
+            f"database {alias!r} lacks migrations of django_agent_sessions: "
+            f"{', '.join(unapplied)}. Run migrate first."
+        )
     return alias
+
+
+def _unapplied_migrations(alias: str) -> list[str]:
+    """Return the app's migrations to run; none if the tables were created in another way."""
+    loader = MigrationLoader(connections[alias], ignore_no_migrations=True)
+    app = Session._meta.app_label
+    if app not in {label for label, _ in loader.applied_migrations}:
+        return []
+    return [
+        name
+        for label, name in sorted(loader.graph.nodes)
+        if label == app and (label, name) not in loader.applied_migrations
+    ]
 
 
 def add_key(parser: _ActionsContainer, *, help: str) -> None:  # noqa: A002 - argparse's name

@@ -1045,7 +1045,8 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="session",
             constraint=models.UniqueConstraint(
-                fields=("owner", "external_id"), name="agent_sessions_session_unique_external"
+                fields=("owner", "namespace", "scope", "external_id"),
+                name="agent_sessions_session_unique_external",
             ),
         ),
         migrations.AddConstraint(

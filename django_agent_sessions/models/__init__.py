@@ -6,6 +6,15 @@ The names are those of the Strands session data model, whose fields the tables m
 
 from __future__ import annotations
 
+from django.apps import apps
+
+from django_agent_sessions.exceptions import ConfigurationError
+
+if not apps.is_installed("django_agent_sessions"):
+    raise ConfigurationError(
+        'Add "django_agent_sessions" to INSTALLED_APPS and run manage.py migrate.'
+    )
+
 from .audit_event import AuditEvent
 from .blob import Blob, BlobReference
 from .sessions import (

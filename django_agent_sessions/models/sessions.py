@@ -133,7 +133,8 @@ class Session(models.Model):
                 name="agent_sessions_session_unique_id",
             ),
             models.UniqueConstraint(
-                fields=["owner", "external_id"], name="agent_sessions_session_unique_external"
+                fields=["owner", "namespace", "scope", "external_id"],
+                name="agent_sessions_session_unique_external",
             ),
         ]
         indexes = [

@@ -21,14 +21,17 @@ from django_agent_sessions.db.db_errors import (
     is_conflict,
     is_duplicate,
     is_lost_connection,
+    is_not_migrated,
     reset_lost_transaction,
 )
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
+    ConfigurationError,
     PayloadError,
     SessionConflictError,
     SessionNotFoundError,
 )
+from django_agent_sessions.models import Session
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -86,7 +89,8 @@ def retry_reads(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[
 
     @functools.wraps(method)
     def read(database: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        connection = connections[database if isinstance(database, str) else database.using]
+        using = database if isinstance(database, str) else database.using
+        connection = connections[using]
         joined = in_caller_transaction(connection)
         retry = RetryPolicy()
         while True:
@@ -97,6 +101,8 @@ def retry_reads(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[
                 if not retry.after_conflict():
                     raise
             except Error as error:
+                if is_not_migrated(error, _TABLES):
+                    raise _not_migrated(using) from error
                 is_transient = is_conflict(error) or is_lost_connection(error)
                 if joined or not (is_transient and retry.after_outage()):
                     raise
@@ -218,6 +224,8 @@ def insert_unique(using: str, row: models.Model, *, what: str) -> bool:
 
 
 def _translate(error: Error, what: str, using: str) -> Exception | None:
+    if is_not_migrated(error, _TABLES):
+        return _not_migrated(using)
     if isinstance(error, IntegrityError) and not is_duplicate(error):
         return SessionNotFoundError(f"{what}: the session, agent or owner does not exist")
     if isinstance(error, DataError):
@@ -228,6 +236,16 @@ def _translate(error: Error, what: str, using: str) -> Exception | None:
             f"--database {using}"
         )
     return None
+
+
+_TABLES = f"{Session._meta.app_label}_"
+
+
+def _not_migrated(using: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"database {using!r} does not have the current tables of django_agent_sessions: run "
+        f"manage.py migrate --database {using}"
+    )
 
 
 # Error code of MariaDB and MySQL (whose message quotes the text): a column is not utf8mb4.

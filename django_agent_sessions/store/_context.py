@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -12,10 +13,12 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models.querysets import SessionQuerySet
 from django_agent_sessions.values.ids import SessionKey, validate_id
-from django_agent_sessions.values.owners import NOBODY, Reach
+from django_agent_sessions.values.owners import EVERYBODY, NOBODY, Reach
 
 from ._base import HasDatabase
 from ._queries import session_rows
+
+logger = logging.getLogger("django_agent_sessions")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,6 +53,15 @@ class StoreContext:
             hint = (
                 " among the sessions without an owner; if it belongs to a user, pass owner=user, "
                 "or owner=EVERYBODY in code that may access all sessions"
+            )
+        elif self.reach.key is not EVERYBODY:
+            # Only in the log: an answer must not reveal that another user has such a session.
+            logger.warning(
+                "session %r in namespace %r was not found for owner %s: it does not exist, or has "
+                "another owner",
+                str(session_id),
+                self.namespace,
+                self.reach.owner_id,
             )
         return SessionNotFoundError(f"session {str(session_id)!r} does not exist{hint}")
 

@@ -152,7 +152,7 @@ class Sessions(StorePart):
         """Read a session by an id that a client chose.
 
         Args:
-            external_id: The id, unique among one owner's sessions in all namespaces.
+            external_id: The id, unique among one owner's sessions of a namespace and scope.
 
         Returns:
             The session; None if the owner has none with this id.
@@ -165,8 +165,12 @@ class Sessions(StorePart):
             raise ConfigurationError(
                 "external ids are unique per owner; pass an owner to the store"
             )
-        rows = self._context.sessions().filter(external_id=validate_id(external_id, "external_id"))
-        row = rows.first()
+        row = (
+            self._context.sessions()
+            .filter(namespace=self._context.namespace, scope=self._context.scope)
+            .filter(external_id=validate_id(external_id, "external_id"))
+            .first()
+        )
         return None if row is None else session_record(row)
 
     afind_external = twin(find_external)
@@ -181,7 +185,7 @@ class Sessions(StorePart):
         """Read a session by an id that a client chose, or create it with a generated session id.
 
         Args:
-            external_id: The id, unique among one owner's sessions.
+            external_id: The id, unique among one owner's sessions of a namespace and scope.
             title: Title of a created session.
             metadata: JSON metadata of a created session.
 
@@ -287,7 +291,8 @@ class Sessions(StorePart):
                 before it are copied. None copies all.
             session_id: Id of the new session; its primary key by default.
             title: Its title; by default that of the forked session.
-            external_id: An id chosen by a client, unique among the owner's sessions.
+            external_id: An id chosen by a client, unique among the owner's sessions of the
+                source's namespace and scope.
 
         Returns:
             The new session; it has the same owner.
@@ -318,7 +323,10 @@ class Sessions(StorePart):
                 ):
                     raise SessionConflictError(f"session {name!r} already exists")
                 duplicates = session_rows(self.using).filter(
-                    owner=source.owner_id, external_id=external_id
+                    owner=source.owner_id,
+                    namespace=source.namespace,
+                    scope=source.scope,
+                    external_id=external_id,
                 )
                 if external_id is not None and duplicates.exists():
                     raise SessionConflictError(

@@ -217,8 +217,10 @@ class Timeline:
     def _find_fork(self, external_id: str | None) -> Session | None:
         if external_id is None or self.session.owner_id is None:
             return None
-        own_sessions = Session.objects.using(self.using).filter(owner=self.session.owner_id)
-        return own_sessions.filter(external_id=external_id).first()
+        siblings = Session.objects.using(self.using).filter(
+            owner=self.session.owner_id, namespace=self.session.namespace, scope=self.session.scope
+        )
+        return siblings.filter(external_id=external_id).first()
 
 
 def fork_source(session: Session) -> dict[str, UUID | None] | None:

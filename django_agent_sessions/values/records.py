@@ -44,7 +44,8 @@ class SessionRecord:
         scope: The scope of the id in its namespace; ``""`` by default.
         session_type: ``"AGENT"``.
         owner_id: Primary key of the user who owns it; None if it has no owner.
-        external_id: The id that a client chose, unique among the sessions of an owner.
+        external_id: The id that a client chose, unique among the owner's sessions of one
+            namespace and scope.
         title: Title for people.
         metadata: JSON for programs, which can be filtered on.
         redaction_epoch: Increases with every redaction in the session and every rewind of an agent.

@@ -192,6 +192,17 @@ def test_a_session_that_is_missing_can_be_answered_as_any_missing_object(store, 
         store.get("nobody's")
 
 
+def test_only_the_log_says_that_a_session_may_be_another_owners(db, django_user_model, caplog):
+    ada, bob = (django_user_model.objects.create_user(name) for name in ("ada", "bob"))
+    SessionStore(owner=ada).open("hers")
+    for name in ("hers", "neither"):
+        with pytest.raises(SessionNotFoundError) as refusal:
+            SessionStore(owner=bob).get(name)
+        assert str(refusal.value) == f"session '{name}' does not exist"
+        assert f"session '{name}' in namespace '' was not found for owner {bob.pk}" in caplog.text
+    assert caplog.text.count("does not exist, or has another owner") == 2
+
+
 def test_a_uuid_names_the_session_that_its_string_names(store, db):
     key = uuid4()
     session = store.open(key)

@@ -11,11 +11,7 @@ from weakref import WeakKeyDictionary
 
 from agents import RunContextWrapper, TResponseInputItem
 from agents.memory import OpenAIResponsesCompactionArgs
-from agents.memory.session_settings import (
-    SessionSettings,
-    coerce_session_settings,
-    resolve_session_limit,
-)
+from agents.memory.session_settings import SessionSettings, resolve_session_limit
 
 from django_agent_sessions.adapters.base import ConversationSession, ExclusiveRuns
 from django_agent_sessions.content import dialects
@@ -103,8 +99,10 @@ class DjangoSession:
         compaction: Compaction | None = None,
     ) -> None:
         self.session_id = validate_id(session_id)
-        self.session_settings = coerce_session_settings(
-            SessionSettings() if session_settings is None else session_settings
+        self.session_settings = (
+            session_settings
+            if isinstance(session_settings, SessionSettings)
+            else SessionSettings(**(session_settings or {}))
         )
         refuse_none(owner)
         self._owner = owner

@@ -13,7 +13,9 @@ One line gives an agent persistent sessions::
 
 from __future__ import annotations
 
-from django_agent_sessions.exceptions import MissingDependencyError
+from typing import NoReturn
+
+from django_agent_sessions.exceptions import ConfigurationError, MissingDependencyError
 
 try:
     import strands  # noqa: F401 - imported here so that the error names the extra
@@ -26,7 +28,6 @@ from django_agent_sessions.db import bridge
 
 from .manager import DjangoSessionManager
 from .repository import DjangoSessionRepository
-from .snapshots import DjangoStorage
 from .storage import StorageSessionRepository
 
 __all__ = [
@@ -35,6 +36,19 @@ __all__ = [
     "DjangoStorage",
     "StorageSessionRepository",
 ]
+
+try:
+    from .snapshots import DjangoStorage
+except ImportError:
+    # Strands has storages with a search from 1.54 on; the message log needs none.
+    def __getattr__(name: str) -> NoReturn:
+        if name == "DjangoStorage":
+            raise ConfigurationError(
+                "DjangoStorage requires strands-agents 1.54 or newer, for its storages; "
+                "DjangoSessionManager does not"
+            )
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 # ``agent("Hello")`` runs the agent's event loop in a new thread and blocks the caller until that
 # thread has ended, so that the call may join the caller's transaction. ``run_async`` creates the

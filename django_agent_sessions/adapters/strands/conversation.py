@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 from strands import Agent
-from strands.types.agent import LocalAgent
 from strands.types.content import Message
 from strands.types.session import SessionAgent
 
@@ -28,6 +27,7 @@ from django_agent_sessions.values.records import (
 
 from . import formats
 from .live_redaction import RedactionLog, mask_agent
+from .newer_names import LocalAgent
 
 
 class StoredMessage(NamedTuple):

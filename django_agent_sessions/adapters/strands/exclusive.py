@@ -9,7 +9,6 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from strands import Agent
-from strands.bidi import BidiAgent
 from strands.hooks.events import (
     AfterInvocationEvent,
     AfterMultiAgentInvocationEvent,
@@ -21,7 +20,6 @@ from strands.hooks.events import (
 )
 from strands.hooks.registry import HookRegistry
 from strands.multiagent.base import MultiAgentBase
-from strands.types.agent import LocalAgent
 
 from django_agent_sessions.adapters.base import ExclusiveRuns
 from django_agent_sessions.db import bridge
@@ -32,6 +30,7 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.values.records import AgentRecord
 
 from .conversation import Conversation
+from .newer_names import BIDI_AGENTS, LocalAgent
 from .restore import StoredAgent, restore_agent
 from .session_operations import SessionOperations
 
@@ -64,7 +63,7 @@ class RunLeases:
 
     def reject_bidirectional(self, agent: LocalAgent) -> None:
         """Reject an agent whose runs have no beginning that Strands reports."""
-        if isinstance(agent, BidiAgent):
+        if isinstance(agent, BIDI_AGENTS):
             raise ConfigurationError(
                 "exclusive=True does not support a BidiAgent, because Strands does not report "
                 "its runs: create the manager without exclusive=True, and run the agent within "

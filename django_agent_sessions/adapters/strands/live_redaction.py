@@ -14,10 +14,11 @@ from uuid import UUID
 from strands import Agent
 from strands.agent.agent_result import AgentResult
 from strands.multiagent.base import MultiAgentBase, MultiAgentResult, NodeResult
-from strands.types.agent import LocalAgent
 
 from django_agent_sessions.content import masking
 from django_agent_sessions.values.records import AgentState
+
+from .newer_names import LocalAgent
 
 
 @dataclass
@@ -157,7 +158,8 @@ def _scrub_interrupts(state: Any, secrets: Collection[str]) -> None:
     if state is None:
         return
     masking.mask_texts_in_place(state.context, secrets)
-    if (pending := state.pending_tool_execution) is not None:
+    # Before 1.52, an interrupt had none.
+    if (pending := getattr(state, "pending_tool_execution", None)) is not None:
         masking.mask_texts_in_place(pending.assistant_message, secrets)
         masking.mask_texts_in_place(pending.completed_tool_results, secrets)
     for interrupt in state.interrupts.values():

@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 from uuid import UUID
 
-from strands.bidi.hooks.events import BidiAgentStopEvent, BidiResponseStopEvent
 from strands.hooks.events import (
     AfterInvocationEvent,
     AfterMultiAgentInvocationEvent,
@@ -16,13 +15,10 @@ from strands.hooks.events import (
     AgentInitializedEvent,
     BeforeInvocationEvent,
     MessageAddedEvent,
-    MessageUpdatedEvent,
     MultiAgentInitializedEvent,
 )
 from strands.hooks.registry import HookRegistry
 from strands.multiagent.base import MultiAgentBase
-from strands.session.session_manager import SessionManager
-from strands.types.agent import LocalAgent
 from strands.types.content import Message
 from strands.types.exceptions import SessionException
 
@@ -37,8 +33,18 @@ from django_agent_sessions.values.run_context import current_run
 
 from .conversation import Conversation
 from .exclusive import RunLeases, run_key
+from .newer_names import (
+    BIDI_STOP_EVENTS,
+    MESSAGE_UPDATED_EVENTS,
+    LocalAgent,
+    LocalSessionManager,
+)
 from .restore import restore_agent
 from .session_operations import OpenSession, SessionOperations, initial_messages
+
+if TYPE_CHECKING:
+    from strands.bidi.hooks.events import BidiAgentStopEvent, BidiResponseStopEvent
+    from strands.hooks.events import MessageUpdatedEvent
 
 
 class ManagerOptions(TypedDict, total=False):
@@ -56,7 +62,7 @@ class ManagerOptions(TypedDict, total=False):
     wait: float | None
 
 
-class DjangoSessionManager(SessionManager[LocalAgent]):
+class DjangoSessionManager(LocalSessionManager):
     """Stores an agent's conversation and state, or an orchestrator's state, in the database.
 
     ::
@@ -159,10 +165,11 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         registry.add_callback(AgentInitializedEvent, self._on_initialized)
         registry.add_callback(BeforeInvocationEvent, self._on_run_started)
         registry.add_callback(MessageAddedEvent, self._on_message_added)
-        registry.add_callback(MessageUpdatedEvent, self._on_message_updated)
+        for event in MESSAGE_UPDATED_EVENTS:
+            registry.add_callback(event, self._on_message_updated)
         registry.add_callback(AfterInvocationEvent, self._on_run_ended)
-        registry.add_callback(BidiResponseStopEvent, self._on_run_ended)
-        registry.add_callback(BidiAgentStopEvent, self._on_run_ended)
+        for event in BIDI_STOP_EVENTS:
+            registry.add_callback(event, self._on_run_ended)
         registry.add_callback(MultiAgentInitializedEvent, self._on_multi_agent_initialized)
         registry.add_callback(AfterNodeCallEvent, self._on_node_ended)
         registry.add_callback(AfterMultiAgentInvocationEvent, self._on_multi_agent_ended)

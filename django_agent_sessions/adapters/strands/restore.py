@@ -9,7 +9,6 @@ from strands import Agent
 from strands.agent.conversation_manager import ConversationManager
 from strands.agent.state import AgentState as StrandsAgentState
 from strands.session.repository_session_manager import RepositorySessionManager
-from strands.types.agent import LocalAgent
 from strands.types.content import Message
 
 from django_agent_sessions.exceptions import ConfigurationError
@@ -17,6 +16,7 @@ from django_agent_sessions.values.records import AgentRecord
 
 from . import formats
 from .conversation import Conversation, fingerprint
+from .newer_names import LocalAgent
 
 Restored: TypeAlias = list[tuple[int, Any, Any]]
 """Position, message and run id of each message of ``store.messages.restore``, with tracking ids."""
@@ -99,7 +99,7 @@ def _move_interrupted_last(
 
     Other calls without results do not count: their process may have been killed.
     """
-    pending = agent._interrupt_state.pending_tool_execution
+    pending = getattr(agent._interrupt_state, "pending_tool_execution", None)
     waiting = _calls(pending.assistant_message) if pending is not None else set()
     for position, message, run_id in reversed(restored):
         if waiting & _results(message):

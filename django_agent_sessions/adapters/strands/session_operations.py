@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from django.db import connections
-from strands.types.agent import LocalAgent
 from strands.types.content import Message
 from strands.types.exceptions import SessionException
 from strands.types.session import SessionAgent
@@ -28,6 +27,7 @@ from .conversation import (
     with_tracking_id,
 )
 from .live_redaction import mask_agent
+from .newer_names import LocalAgent
 from .orchestrators import Orchestrators
 from .restore import Restored, StoredAgent, is_strands_message
 

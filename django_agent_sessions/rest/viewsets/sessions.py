@@ -44,7 +44,6 @@ from django_agent_sessions.rest.pagination import (
     reject_unknown_parameters,
     search_query,
 )
-from django_agent_sessions.rest.problems import Conflict
 from django_agent_sessions.rest.redaction import (
     RedactionSerializer,
     SessionRedactionRequest,
@@ -366,12 +365,8 @@ class SessionViewSet(SessionDetailAPI):
         if created:
             return record, True
         row = self.own_sessions().defer("metadata", "origin").filter(pk=record.id).first()
-        if row is None:
-            detail = "Another of the user's sessions already has this external_id. Choose another."
-            raise Conflict(detail)
-        if not self.has_permissions(
-            row, SessionPermission.READ, *([SessionPermission.CHANGE] if fields else [])
-        ):
+        needed = [SessionPermission.READ, *([SessionPermission.CHANGE] if fields else [])]
+        if row is None or not self.has_permissions(row, *needed):
             raise Http404
         return (store.sessions.update(record.id, **fields) if fields else record), False
 

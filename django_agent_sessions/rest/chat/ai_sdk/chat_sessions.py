@@ -76,7 +76,7 @@ class ChatSessionAPI(StreamingAPI):
             except SessionConflictError:
                 # The client sent the first message twice, or the id is one of another chat.
                 record = store.sessions.find_external(incoming.id)
-                if record is None or record.namespace != namespace:
+                if record is None:
                     raise Conflict("This id is already in use: choose another.") from None
                 key, (_, scope, name) = record.id, record.key
                 epoch = record.redaction_epoch

@@ -23,7 +23,6 @@ from django_agent_sessions.models.querysets import MessageQuerySet
 from django_agent_sessions.rest.base import SafeJSONRenderer, SessionAPI
 from django_agent_sessions.rest.converters import parse_uuid
 from django_agent_sessions.rest.pagination import page_size
-from django_agent_sessions.rest.problems import Conflict
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.contents import mask_on_write
 from django_agent_sessions.values.ids import SessionKey, new_id
@@ -127,10 +126,7 @@ class ThreadsView(AssistantUIView):
         if external is None:
             key = new_id()
             return store.create(str(key), id=key, **initial), True
-        record, created = store.sessions.open_external(external, **initial)
-        if not created and self.namespace is not None and record.namespace != self.namespace:
-            raise Conflict("A session in another namespace has this external_id. Choose another.")
-        return record, created
+        return store.sessions.open_external(external, **initial)
 
 
 class ThreadView(AssistantUIView):
