@@ -188,6 +188,20 @@ class ConversationSession(AdapterSession):
 
         return self.reload_if_stale(append, partial(self.reload, agent))
 
+    def mask(self, messages: Sequence[Any]) -> list[Any]:
+        """Return messages without what was redacted since the object read or wrote them."""
+
+        def mask(agent: AgentRecord) -> list[Any] | None:
+            branch = self.branch_of(agent)
+            session = self.store.find(self.session_id)
+            if branch is None or session is None:
+                return None
+            if session.redaction_epoch != self.memory.epoch:
+                self.reload(branch)
+            return [self.memory.clean(message) for message in messages] or None
+
+        return self.on_conversation(mask) or list(messages)
+
     def pop(self) -> Any:
         """Remove the latest message and return it; None if there is none."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from functools import partial
 from inspect import isawaitable, iscoroutine
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
@@ -27,6 +28,10 @@ from .compaction import Compaction
 from .compaction_runs import CompactionRuns
 from .item_redaction import redact_openai_item
 from .orphaned_results import without_orphaned_results
+
+if TYPE_CHECKING:
+    # In another module of older releases of the SDK.
+    from agents.run_config import CallModelData, ModelInputData
 
 R = TypeVar("R")
 
@@ -273,6 +278,27 @@ class DjangoSession:
             limit=resolve_session_limit(None, self.session_settings),
             run_id=None if wrapper is None else self._run_id(wrapper),
         )
+
+    async def redact_model_input(self, data: CallModelData[Any]) -> ModelInputData:
+        """Mask in a model's input what was redacted since the run began.
+
+        A run has the items that it read and wrote in memory, and sends them with each call of its
+        model. Pass this method to the run::
+
+            RunConfig(call_model_input_filter=session.redact_model_input)
+
+        It asks the database for redactions before each call: one statement, if there were none.
+
+        Args:
+            data: What the Runner passes.
+
+        Returns:
+            The input for the model.
+        """
+        given = data.model_data
+        wrapper = RunContextWrapper(context=data.context)
+        items = await self._run(lambda session: session.mask(given.input), wrapper)
+        return replace(given, input=items)
 
     def _read_items(
         self,

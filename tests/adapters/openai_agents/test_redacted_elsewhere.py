@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from agents import Agent, RunConfig, Runner, function_tool
 
-from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, DjangoSession
 from django_agent_sessions.db import bridge
 from django_agent_sessions.governance.redaction import Find, WholeMessage, aredact, redact
 from django_agent_sessions.models import SessionMessage
@@ -15,6 +16,7 @@ from django_agent_sessions.testing import columns_containing, files_containing
 from tests.adapters.processes import hold, let_go
 
 from .held import SECRET
+from .scripted import ScriptedModel, call
 from .team import stored, texts, user
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -96,4 +98,44 @@ async def test_what_another_process_added_is_popped_without_mixing_up_what_is_kn
     await session.clear_session()
     await session.add_items(items)
 
+    assert await bridge.arun_orm(columns_containing, "plantedsecret") == []
+
+
+async def run(agent: Agent[Any], text: str, **options: Any) -> None:
+    await Runner.run(agent, text, **options)
+
+
+async def run_streamed(agent: Agent[Any], text: str, **options: Any) -> None:
+    streamed = Runner.run_streamed(agent, text, **options)
+    async for _ in streamed.stream_events():
+        pass
+
+
+@pytest.mark.parametrize("session_class", [DjangoSession, AdvancedDjangoSession])
+@pytest.mark.parametrize("runs", [run, run_streamed])
+@pytest.mark.parametrize("whole", [False, True])
+async def test_a_run_under_way_does_not_send_it_once_more(session_class, runs, whole, ada):
+    session = session_class("s", owner=lambda wrapper: wrapper.context if wrapper else ada)
+
+    @function_tool
+    async def look_up(code: str) -> str:
+        """Look something up, while somebody redacts."""
+        found = await bridge.arun_orm(SessionStore(owner=ada).get, "s")
+        first = await bridge.arun_orm(SessionMessage.objects.earliest, "message_id")
+        scopes = [Find(SECRET), *([WholeMessage(first.pk)] if whole else [])]
+        await aredact(found.id, *scopes, reason="A request")
+        return f"{code} found"
+
+    model = ScriptedModel([call("look_up", code=SECRET), call("look_up", code="it"), "Done."])
+    agent = Agent(name="assistant", model=model, tools=[look_up])
+    config = RunConfig(call_model_input_filter=session.redact_model_input)
+    await session.add_items([user(f"My code is {SECRET}")])
+
+    await runs(agent, f"Look up {SECRET}", session=session, run_config=config, context=ada)
+
+    first, *later = model.requests
+    assert SECRET in str(first)
+    assert len(later) == 2
+    assert "plantedsecret" not in str(later)
+    assert len([item for item in later[1] if "call_id" in item]) == 4
     assert await bridge.arun_orm(columns_containing, "plantedsecret") == []
