@@ -15,7 +15,7 @@ from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session
 
 from .changelist import SessionRowData
-from .formatting import format_integer, to_local_time
+from .formatting import format_integer, format_tokens, to_local_time
 
 _MAX_LENGTH = 80
 
@@ -86,7 +86,9 @@ class SessionColumnsMixin:
 
     @admin.display(description=gettext_lazy("tokens in / out"))
     def tokens(self, session: Session) -> SafeString:
-        read, written = format_integer(session.input_tokens), format_integer(session.output_tokens)
+        if session.input_tokens is None and session.output_tokens is None:
+            return format_html('<span class="as-figure">{}</span>', format_tokens(None))
+        read, written = format_tokens(session.input_tokens), format_tokens(session.output_tokens)
         figure = '<span class="as-figure">{}</span>'
         return format_html(f"{figure} / {figure}", read, written)
 

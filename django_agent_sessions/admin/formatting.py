@@ -33,6 +33,11 @@ def format_duration(milliseconds: float | None) -> str:
     return _("%s min") % _format_rounded(milliseconds / 60_000)
 
 
+def format_tokens(tokens: int | None) -> str:
+    """Format a number of tokens; None, which no SDK reported, becomes a word."""
+    return _("unknown") if tokens is None else format_integer(tokens)
+
+
 def format_integer(value: float) -> str:
     """Format a number as a grouped integer."""
     return str(number_format(round(value), 0, force_grouping=True))

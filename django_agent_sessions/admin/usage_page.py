@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django_agent_sessions import usage
 
 from . import charts
-from .formatting import format_compact, format_duration, format_integer
+from .formatting import format_compact, format_duration, format_integer, format_tokens
 
 RANGES = (7, 30, 90)
 """The numbers of days to choose from."""
@@ -136,14 +136,20 @@ def _tiles(total: usage.Figures) -> list[Tile]:
     def count_tile(name: str, value: int) -> Tile:
         return Tile(name, format_compact(value), format_integer(value))
 
+    def token_tile(name: str, value: int | None) -> Tile:
+        # Without messages it is zero; without a report of an SDK it is unknown.
+        if value is None and total.messages:
+            return Tile(name, format_tokens(None), format_tokens(None))
+        return count_tile(name, value or 0)
+
     def duration_tile(name: str, value: float | None) -> Tile:
         return Tile(name, format_duration(value), format_duration(value))
 
     return [
         count_tile(_("Sessions"), total.sessions),
         count_tile(_("Messages"), total.messages),
-        count_tile(_("Tokens in"), total.input_tokens),
-        count_tile(_("Tokens out"), total.output_tokens),
+        token_tile(_("Tokens in"), total.input_tokens),
+        token_tile(_("Tokens out"), total.output_tokens),
         duration_tile(_("Latency p50"), total.p50),
         duration_tile(_("Latency p95"), total.p95),
     ]
@@ -162,8 +168,8 @@ def _charts(days: Sequence[usage.DayFigures]) -> list[charts.Chart]:
     session_series = series(_("Sessions"), "a", lambda day: day.sessions)
     message_series = series(_("Messages"), "a", lambda day: day.messages)
     tokens = [
-        series(_("Tokens in"), "a", lambda day: day.input_tokens),
-        series(_("Tokens out"), "b", lambda day: day.output_tokens),
+        series(_("Tokens in"), "a", lambda day: day.input_tokens or 0),
+        series(_("Tokens out"), "b", lambda day: day.output_tokens or 0),
     ]
     latency = [
         series(_("p50"), "a", lambda day: day.p50),
@@ -204,9 +210,14 @@ def _owner_rows(figures: Sequence[usage.OwnerFigures]) -> list[UsageRow]:
 
 
 def _cells(figures: usage.Figures) -> list[str]:
-    counts = (figures.messages, figures.sessions, figures.input_tokens, figures.output_tokens)
+    counts = (figures.messages, figures.sessions)
+    tokens = (figures.input_tokens, figures.output_tokens)
     latencies = (figures.p50, figures.p95)
-    return [*map(format_integer, counts), *map(format_duration, latencies)]
+    return [
+        *map(format_integer, counts),
+        *map(format_tokens, tokens),
+        *map(format_duration, latencies),
+    ]
 
 
 def _user_names(keys: Sequence[str]) -> dict[str, str]:

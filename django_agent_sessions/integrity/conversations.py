@@ -287,7 +287,8 @@ def wrong_derived_columns(
     session = batch.sessions.get(row.session)
     original = row.revision == 0 and row.source is None and row.redacted_at is None
     if original and session is not None and session.origin is None:
-        expected |= {name: plausible_count(getattr(summary, name)) for name in COUNT_COLUMNS}
+        names = COUNT_COLUMNS if dialects.get(agent.dialect).reports_usage else ()
+        expected |= {name: plausible_count(getattr(summary, name)) for name in names}
     changed = {name: value for name, value in expected.items() if getattr(row, name) != value}
     if "text" in changed and exact_json.has_blobs(row.shown):
         # The text was derived before large binaries were moved out of the payload.

@@ -53,7 +53,7 @@ def counter_corrections(session: Session, messages: int, spent: UsageSum) -> dic
         # Imported and copied messages were counted in their original session.
         for name in ("input_tokens", "output_tokens"):
             least = max(getattr(spent, name), 0)
-            if getattr(session, name) < least:
+            if (getattr(session, name) or 0) < least:
                 corrections[name] = least
     return corrections
 
@@ -127,7 +127,10 @@ def check_usage(using: str, days: Mapping[date, UsageSum], counted: UUID | None)
 def _sums(rows: QuerySet[UsageRollup, tuple[date]]) -> dict[date, UsageSum]:
     sums = {f"all_{name}": Sum(name) for name in _SUMS}
     values = rows.annotate(**sums).order_by()
-    return {_date(period): UsageSum(*map(int, figures)) for period, *figures in values}
+    return {
+        _date(period): UsageSum(*(int(figure or 0) for figure in figures))
+        for period, *figures in values
+    }
 
 
 def _date(value: date | datetime) -> date:

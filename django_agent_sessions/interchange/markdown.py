@@ -89,8 +89,8 @@ def _head(session: Session, agents: _Agents) -> str:
         ("Owner", owner),
         ("Agents", ", ".join(name for name, _dialect in agents.values())),
         ("Messages", str(session.message_count)),
-        ("Tokens in", str(session.input_tokens)),
-        ("Tokens out", str(session.output_tokens)),
+        ("Tokens in", _tokens(session.input_tokens)),
+        ("Tokens out", _tokens(session.output_tokens)),
         ("Redactions", str(session.redactions)),
         ("Legal hold", "yes" if session.legal_hold else "no"),
         ("Created", _time(session.created_at)),
@@ -98,6 +98,10 @@ def _head(session: Session, agents: _Agents) -> str:
     ]
     lines = [f"- {name}: {_inline(value)}" for name, value in facts if value]
     return f"# {_inline(session.session_id)}\n\n" + "\n".join(lines) + "\n"
+
+
+def _tokens(count: int | None) -> str:
+    return "unknown" if count is None else str(count)
 
 
 def _message(row: RowDict, agents: _Agents) -> str:

@@ -284,6 +284,8 @@ class SessionImport:
         }
         counters = {name: plausible_count(known.get(name)) for name in _COUNTERS}
         counters["message_count"] = valid_count(known.get("message_count"))
+        # Unknown tokens stay unknown; a figure that the source does not have is added up instead.
+        columns |= {name: None for name in _COUNTERS if known.get(name, 0) is None}
         columns |= {name: value for name, value in counters.items() if value is not None}
         if known.get("legal_hold") is True:
             legal_hold.hold(

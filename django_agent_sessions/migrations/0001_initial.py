@@ -175,11 +175,11 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "input_tokens",
-                    models.BigIntegerField(default=0, editable=False, verbose_name="input tokens"),
+                    models.BigIntegerField(editable=False, null=True, verbose_name="input tokens"),
                 ),
                 (
                     "output_tokens",
-                    models.BigIntegerField(default=0, editable=False, verbose_name="output tokens"),
+                    models.BigIntegerField(editable=False, null=True, verbose_name="output tokens"),
                 ),
                 ("legal_hold", models.BooleanField(default=False, verbose_name="legal hold")),
                 (
@@ -991,8 +991,8 @@ class Migration(migrations.Migration):
                 ),
                 ("sessions", models.BigIntegerField(default=0, verbose_name="sessions")),
                 ("messages", models.BigIntegerField(default=0, verbose_name="messages")),
-                ("input_tokens", models.BigIntegerField(default=0, verbose_name="input tokens")),
-                ("output_tokens", models.BigIntegerField(default=0, verbose_name="output tokens")),
+                ("input_tokens", models.BigIntegerField(null=True, verbose_name="input tokens")),
+                ("output_tokens", models.BigIntegerField(null=True, verbose_name="output tokens")),
                 ("latencies", models.JSONField(blank=True, default=dict, verbose_name="latencies")),
             ],
             options={

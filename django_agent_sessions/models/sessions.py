@@ -88,8 +88,9 @@ class Session(models.Model):
     last_write = models.UUIDField(null=True, editable=False)
     # Signed, because a "not negative" constraint could reject a message because of a counter.
     message_count = models.IntegerField(_("messages"), default=0, editable=False)
-    input_tokens = models.BigIntegerField(_("input tokens"), default=0, editable=False)
-    output_tokens = models.BigIntegerField(_("output tokens"), default=0, editable=False)
+    # NULL until an SDK reports tokens, which is not the same as none.
+    input_tokens = models.BigIntegerField(_("input tokens"), null=True, editable=False)
+    output_tokens = models.BigIntegerField(_("output tokens"), null=True, editable=False)
     legal_hold = models.BooleanField(_("legal hold"), default=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)

@@ -22,8 +22,9 @@ class UsageRollup(models.Model):
     key = IdField(_("key"), blank=True, default="")
     sessions = models.BigIntegerField(_("sessions"), default=0)
     messages = models.BigIntegerField(_("messages"), default=0)
-    input_tokens = models.BigIntegerField(_("input tokens"), default=0)
-    output_tokens = models.BigIntegerField(_("output tokens"), default=0)
+    # NULL if no SDK reported tokens.
+    input_tokens = models.BigIntegerField(_("input tokens"), null=True)
+    output_tokens = models.BigIntegerField(_("output tokens"), null=True)
     latencies = models.JSONField(_("latencies"), default=dict, blank=True)
 
     content_columns = ContentColumns(

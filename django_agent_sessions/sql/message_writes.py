@@ -269,9 +269,12 @@ def _append_sql(
 
 def _count_sql(connection: BaseDatabaseWrapper) -> str:
     quote = connection.ops.quote_name
-    increments = "".join(
-        f"{quote(name)} = {quote(name)} + %s, "
-        for name in ("message_count", "input_tokens", "output_tokens")
+    # Without a cast, PostgreSQL does not know the type of NULL.
+    parameter = "%s::bigint" if connection.vendor == "postgresql" else "%s"
+    # Tokens stay unknown, which is NULL, until a number is added.
+    increments = f"{quote('message_count')} = {quote('message_count')} + %s, " + "".join(
+        f"{quote(name)} = COALESCE({quote(name)} + {parameter}, {quote(name)}, {parameter}), "
+        for name in ("input_tokens", "output_tokens")
     )
     return (
         f"UPDATE {quote(_sessions.db_table)} SET {increments}{quote('last_activity_at')} = %s, "
@@ -283,7 +286,8 @@ def _counted_values(connection: BaseDatabaseWrapper, counting: CounterUpdate) ->
     at = _sessions.get_field("updated_at").get_db_prep_save(counting.at, connection)
     session = _sessions.pk.get_db_prep_save(counting.session, connection)
     spent = counting.spent
-    return [spent.messages, spent.input_tokens, spent.output_tokens, at, at, session]
+    read, written = spent.input_tokens, spent.output_tokens
+    return [spent.messages, read, read, written, written, at, at, session]
 
 
 def _parameter_table(vendor: str, rows: int, names: list[str], types: list[str | None]) -> str:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db import Error, connections
 from django.db.models import F, QuerySet
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from django_agent_sessions.exceptions import AgentSessionsError
@@ -50,7 +51,12 @@ def move_counters(sessions: QuerySet[Session], by: Usage, **columns: Any) -> int
         last_activity_at=now,
         updated_at=now,
         message_count=F("message_count") + by.messages,
-        input_tokens=F("input_tokens") + by.input_tokens,
-        output_tokens=F("output_tokens") + by.output_tokens,
+        **_added("input_tokens", by.input_tokens),
+        **_added("output_tokens", by.output_tokens),
         **columns,
     )
+
+
+def _added(column: str, tokens: int | None) -> dict[str, Any]:
+    # An unknown number stays unknown until one is reported.
+    return {} if tokens is None else {column: Coalesce(column, 0) + tokens}

@@ -331,4 +331,4 @@ def _count_messages(using: str, session: UUID) -> dict[str, Any]:
         input_tokens=Sum("input_tokens"),
         output_tokens=Sum("output_tokens"),
     )
-    return {name: value or 0 for name, value in totals.items()}
+    return totals

@@ -109,7 +109,7 @@ def _message_records(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> lis
     records = []
     for row in rows:
         *values, input_tokens, output_tokens = row
-        usage = Usage(1, input_tokens or 0, output_tokens or 0)
+        usage = Usage(1, input_tokens, output_tokens)
         record = MessageRecord._make([*values, usage])
         if isinstance(record.content, CorruptPayload):
             _log_corrupt(agent, record.message_id)

@@ -18,7 +18,7 @@ from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import new_id
-from django_agent_sessions.values.records import MessageRecord, NewMessage, Usage
+from django_agent_sessions.values.records import MessageRecord, NewMessage, Usage, add_known
 
 from ._mask_on_write import mask_on_write
 
@@ -74,6 +74,11 @@ class MessageRow:
         self.binaries: Mapping[BlobRef, bytes] = extracted.binaries
         self._payload = self.stored.text if corrupt else exact_json.dumps(self.stored, settings)
         self._summary = dialects.get(dialect).summary(cleaned)
+        usage = message.usage if isinstance(message, NewMessage) else None
+        if usage is not None:
+            self._summary = self._summary._replace(
+                input_tokens=usage.input_tokens, output_tokens=usage.output_tokens
+            )
 
     @property
     def hashes(self) -> set[str]:
@@ -93,9 +98,9 @@ class MessageRow:
         return len(self._payload) + len(self._summary.text)
 
     @property
-    def tokens(self) -> tuple[int, int]:
-        """Input and output tokens, which the session's counters add up."""
-        return self._summary.input_tokens or 0, self._summary.output_tokens or 0
+    def tokens(self) -> tuple[int | None, int | None]:
+        """Input and output tokens, which the session's counters add up; None if unknown."""
+        return self._summary.input_tokens, self._summary.output_tokens
 
     def neutral_columns(self) -> dict[str, Any]:
         """Return the columns that change with the payload."""
@@ -165,8 +170,8 @@ def database_values(rows: Sequence[MessageRow], using: str) -> list[list[Any]]:
 
 def total_usage(rows: Sequence[MessageRow]) -> Usage:
     """Return the sum of what rows add to the session's counters."""
-    tokens = [row.tokens for row in rows]
-    return Usage(len(rows), sum(read for read, _ in tokens), sum(written for _, written in tokens))
+    read, written = zip(*(row.tokens for row in rows), strict=True) if rows else ((), ())
+    return Usage(len(rows), add_known(*read), add_known(*written))
 
 
 def split_into_statements(rows: Sequence[MessageRow]) -> list[Sequence[MessageRow]]:

@@ -100,7 +100,7 @@ class SnapshotStore(SnapshotReader):
         usage = Usage()
         for message in messages:
             summary = dialects.get(agent.dialect).summary(message)
-            usage += Usage(1, summary.input_tokens or 0, summary.output_tokens or 0)
+            usage += Usage(1, summary.input_tokens, summary.output_tokens)
         return LastMessage(records[-1].message_id, records[-1].id, 0), usage
 
     def _write_row(

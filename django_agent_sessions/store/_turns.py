@@ -11,7 +11,7 @@ import builtins
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from django.db.models import Count, Min, Q, QuerySet, Sum
+from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 from django.utils import timezone
 
 from django_agent_sessions.exceptions import PayloadError
@@ -214,7 +214,11 @@ def _store_cost(using: str, agent: AgentRecord, cost: TurnCost) -> int | None:
     counts = (
         conversation(using, agent)
         .order_by()
-        .aggregate(all=Count("pk"), turn=Count("pk", filter=IS_USER_MESSAGE))
+        .aggregate(
+            all=Count("pk"),
+            turn=Count("pk", filter=IS_USER_MESSAGE),
+            start=Max("message_id", filter=IS_USER_MESSAGE),
+        )
     )
     if not counts["all"]:
         return None
@@ -226,10 +230,13 @@ def _store_cost(using: str, agent: AgentRecord, cost: TurnCost) -> int | None:
         insert_cost(using, agent, turn, columns)
     else:
         rows.update(**columns)
-    old = (0, 0) if previous_tokens is None else previous_tokens
+    # What the messages of the turn report is in the session's counters already.
+    of_turn = conversation(using, agent).filter(message_id__gte=counts["start"] or 0).order_by()
+    reported = of_turn.aggregate(read=Sum("input_tokens"), written=Sum("output_tokens"))
+    read, written = previous_tokens or (0, 0)
     difference = Usage(
-        input_tokens=columns["input_tokens"] - old[0],
-        output_tokens=columns["output_tokens"] - old[1],
+        input_tokens=columns["input_tokens"] - max(read, reported["read"] or 0),
+        output_tokens=columns["output_tokens"] - max(written, reported["written"] or 0),
     )
     touch(using, agent.session, difference)
     return turn

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import UsageCursor, UsageRollup
+from django_agent_sessions.values.records import add_known
 
 from .histograms import percentile
 from .rollups import day_of
@@ -26,15 +27,15 @@ class Figures:
     Attributes:
         sessions: Number of started sessions; for an agent, of conversations that it began.
         messages: Number of messages.
-        input_tokens: Number of input tokens.
-        output_tokens: Number of output tokens.
+        input_tokens: Number of input tokens that the SDKs reported; None if they reported none.
+        output_tokens: Number of output tokens, or None.
         latencies: Number of latencies per bucket of the histogram.
     """
 
     sessions: int = 0
     messages: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     latencies: Mapping[int, int] = field(default_factory=dict, repr=False)
 
     @property
@@ -188,13 +189,17 @@ def total(figures: Iterable[Figures]) -> Figures:
     Returns:
         The sum; its percentiles are those of all latencies together.
     """
-    sums = dict.fromkeys(_COLUMNS, 0)
+    items = list(figures)
     latencies: Counter[int] = Counter()
-    for item in figures:
-        for name in _COLUMNS:
-            sums[name] += getattr(item, name)
+    for item in items:
         latencies.update(item.latencies)
-    return Figures(**sums, latencies=latencies)
+    return Figures(
+        sessions=sum(item.sessions for item in items),
+        messages=sum(item.messages for item in items),
+        input_tokens=add_known(*(item.input_tokens for item in items)),
+        output_tokens=add_known(*(item.output_tokens for item in items)),
+        latencies=latencies,
+    )
 
 
 def counted_until(*, using: str | None = None) -> datetime | None:

@@ -30,6 +30,7 @@ from django_agent_sessions.models import (
     UsageRollup,
 )
 from django_agent_sessions.values.ids import first_id_for_time, time_of_id
+from django_agent_sessions.values.records import add_known
 
 from .histograms import bucket_of
 
@@ -50,8 +51,8 @@ class Counts:
 
     sessions: int = 0
     messages: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     latencies: Counter[str] = field(default_factory=Counter)
 
 
@@ -107,8 +108,8 @@ def _sum(existing: UsageRollup | None, key: RollupKey, tally: Counts) -> UsageRo
     previous = row if existing is None else existing
     row.sessions = previous.sessions + tally.sessions
     row.messages = previous.messages + tally.messages
-    row.input_tokens = previous.input_tokens + tally.input_tokens
-    row.output_tokens = previous.output_tokens + tally.output_tokens
+    row.input_tokens = add_known(previous.input_tokens, tally.input_tokens)
+    row.output_tokens = add_known(previous.output_tokens, tally.output_tokens)
     row.latencies = dict(Counter(previous.latencies) + tally.latencies)
     return row
 
@@ -298,8 +299,8 @@ def _tally_message(tallies: Tallies, message: _Message) -> None:
     agent_tally.sessions += message.first
     for tally in (day_tally, agent_tally, owner_tally):
         tally.messages += 1
-        tally.input_tokens += message.input_tokens or 0
-        tally.output_tokens += message.output_tokens or 0
+        tally.input_tokens = add_known(tally.input_tokens, message.input_tokens)
+        tally.output_tokens = add_known(tally.output_tokens, message.output_tokens)
     if message.latency_ms is not None:
         name = str(bucket_of(message.latency_ms))
         for tally in (day_tally, agent_tally, owner_tally):

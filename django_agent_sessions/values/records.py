@@ -17,20 +17,27 @@ class Usage:
 
     Attributes:
         messages: Number of messages.
-        input_tokens: Tokens of the models' input, as reported by the SDK.
-        output_tokens: Tokens of the models' output.
+        input_tokens: Tokens of the models' input, as reported by the SDK; None if it reported
+            none.
+        output_tokens: Tokens of the models' output, or None.
     """
 
     messages: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.messages + other.messages,
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
+            add_known(self.input_tokens, other.input_tokens),
+            add_known(self.output_tokens, other.output_tokens),
         )
+
+
+def add_known(*counts: int | None) -> int | None:
+    """Add the counts that are known; None if none is."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,12 +203,14 @@ class NewMessage:
         id: Primary key, which is also the idempotency key.
         created_at: When it was created; None for now.
         updated_at: When it was last modified; None for ``created_at``.
+        usage: The tokens of the model's call that wrote it, for formats whose payloads have none.
     """
 
     payload: Any
     id: UUID = field(default_factory=new_id)
     created_at: datetime | None = None
     updated_at: datetime | None = None
+    usage: Usage | None = None
 
 
 class MessageRecord(NamedTuple):

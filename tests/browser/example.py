@@ -17,6 +17,7 @@ from django_agent_sessions import usage
 from django_agent_sessions.content import dialects
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
+from django_agent_sessions.values.records import add_known
 from tests.admin.transcripts import call, result, said
 from tests.usage.usage_data import key_made_at
 
@@ -72,8 +73,9 @@ def write(agent: SessionAgent, messages: Iterable[tuple[datetime, Any]]) -> list
     SessionMessage.objects.bulk_create(rows, batch_size=200)
     session = agent.session
     session.message_count += len(rows)
-    session.input_tokens += sum(row.input_tokens or 0 for row in rows)
-    session.output_tokens += sum(row.output_tokens or 0 for row in rows)
+    for name in ("input_tokens", "output_tokens"):
+        known = add_known(getattr(session, name), *(getattr(row, name) for row in rows))
+        setattr(session, name, known)
     if rows:
         session.last_activity_at = rows[-1].created_at
     session.save()

@@ -82,8 +82,8 @@ def rolled_up() -> Recount:
         (row.dimension, f"{row.period:%Y-%m-%d}", row.key): (
             row.sessions,
             row.messages,
-            row.input_tokens,
-            row.output_tokens,
+            row.input_tokens or 0,
+            row.output_tokens or 0,
         )
         for row in UsageRollup.objects.all()
     }

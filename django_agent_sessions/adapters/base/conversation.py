@@ -16,6 +16,7 @@ from django_agent_sessions.store import DEFAULT_AGENT, SessionStore
 from django_agent_sessions.values.records import (
     AgentRecord,
     MessageRecord,
+    NewMessage,
     PositionedPayload,
     SessionRecord,
     Usage,
@@ -170,23 +171,45 @@ class ConversationSession(AdapterSession):
         self.memory.record_read(found, branch=agent.branch)
         return found
 
-    def append(self, batch: Sequence[Any], run_id: UUID | None = None) -> list[Any]:
+    def append(
+        self,
+        batch: Sequence[Any],
+        run_id: UUID | None = None,
+        spent: tuple[int, Usage] | None = None,
+    ) -> list[Any]:
         """Append messages, all of them or none.
 
         Returns them as the SDK may keep them: texts that are known to be redacted are masked.
+        ``spent`` is the usage of a model's call and the index of the message that it wrote, for
+        formats whose messages do not report it.
         """
-        return self.write(partial(self.append_to, batch, run_id), batch)
+        return self.write(partial(self.append_to, batch, run_id, spent=spent), batch)
 
-    def append_to(self, batch: Sequence[Any], run_id: UUID | None, agent: AgentRecord) -> list[Any]:
+    def append_to(
+        self,
+        batch: Sequence[Any],
+        run_id: UUID | None,
+        agent: AgentRecord,
+        *,
+        spent: tuple[int, Usage] | None = None,
+    ) -> list[Any]:
         """Append messages to the branch of an agent record; see :meth:`append`."""
 
         def append() -> list[Any]:
-            clean = [self.memory.clean(message) for message in batch]
+            clean = self.clean_batch(batch, spent)
             written = self.store.append_many(agent, clean, run_id=run_id, epoch=self.memory.epoch)
             self.memory.record_written(written)
             return [record.message for record in written]
 
         return self.reload_if_stale(append, partial(self.reload, agent))
+
+    def clean_batch(self, batch: Sequence[Any], spent: tuple[int, Usage] | None) -> list[Any]:
+        """Return messages as they are written; see :meth:`append`."""
+        clean = [self.memory.clean(message) for message in batch]
+        if spent is not None:
+            index, usage = spent
+            clean[index] = NewMessage(clean[index], usage=usage)
+        return clean
 
     def mask(self, messages: Sequence[Any]) -> list[Any]:
         """Return messages without what was redacted since the object read or wrote them."""

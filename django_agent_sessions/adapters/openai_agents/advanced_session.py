@@ -88,6 +88,7 @@ class AdvancedDjangoSession(DjangoSession):
         ``limit`` returns the latest items only: 0 none, a negative one all, and None the number in
         ``session_settings``.
         """
+        self._usage.begin(wrapper)
         latest = resolve_session_limit(limit, self.session_settings)
         if latest == 0:
             return []
@@ -107,8 +108,10 @@ class AdvancedDjangoSession(DjangoSession):
             return
         place, batch = self._memory.place, list(items)
         run_id = self._run_id(wrapper)
+        spent = self._usage.of_items(batch, wrapper)
         async with self._queue.turn():
-            await self._ask(lambda session: session.append_on(place, batch, run_id), wrapper)
+            await self._ask(lambda session: session.append_on(place, batch, run_id, spent), wrapper)
+        self._usage.mark_stored(wrapper, None if spent is None else spent[1])
 
     async def pop_item(self, *, wrapper: _Context | None = None) -> TResponseInputItem | None:
         """Remove the latest item of the branch and return it; no two callers get the same item.

@@ -11,7 +11,7 @@ from uuid import UUID
 from django_agent_sessions.adapters.base import ConversationMemory, ConversationSession
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
 from django_agent_sessions.store import BranchNames, BranchSummary
-from django_agent_sessions.values.records import AgentRecord, TurnCost, TurnCosts
+from django_agent_sessions.values.records import AgentRecord, TurnCost, TurnCosts, Usage
 
 R = TypeVar("R")
 
@@ -86,22 +86,34 @@ class BranchSession(ConversationSession):
 
     # --- items -------------------------------------------------------------------------------
 
-    def append_on(self, place: CurrentBranch, items: Sequence[Any], run_id: UUID | None) -> None:
-        """Append items to a branch."""
+    def append_on(
+        self,
+        place: CurrentBranch,
+        items: Sequence[Any],
+        run_id: UUID | None,
+        spent: tuple[int, Usage] | None = None,
+    ) -> None:
+        """Append items to a branch; ``spent`` as in :meth:`append`."""
 
         def append(agent: AgentRecord) -> None:
             if place.agent == agent.id:
-                self._append_at(place, items, run_id, agent)
+                self._append_at(place, items, run_id, spent, agent)
             else:
-                self.append_to(items, run_id, self._reset_if_main(place, agent) or agent)
+                main = self._reset_if_main(place, agent) or agent
+                self.append_to(items, run_id, main, spent=spent)
 
         self.write(append, items)
 
     def _append_at(
-        self, place: CurrentBranch, items: Sequence[Any], run_id: UUID | None, agent: AgentRecord
+        self,
+        place: CurrentBranch,
+        items: Sequence[Any],
+        run_id: UUID | None,
+        spent: tuple[int, Usage] | None,
+        agent: AgentRecord,
     ) -> None:
         def append() -> None:
-            clean = [self.memory.clean(item) for item in items]
+            clean = self.clean_batch(items, spent)
             branch, written = self.names.append(
                 agent, place.name, clean, run_id=run_id, epoch=self.memory.epoch
             )

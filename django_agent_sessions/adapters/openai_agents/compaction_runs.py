@@ -19,10 +19,11 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
     StaleSessionError,
 )
-from django_agent_sessions.values.records import AgentRecord, PositionedPayload
+from django_agent_sessions.values.records import AgentRecord, NewMessage, PositionedPayload, Usage
 
 from .compacted_part import ConversationPart, ReadPart, part_read, read_part, replace_part
 from .compaction import Compaction, CompactionMode, candidates, has_open_call, is_encrypted
+from .run_usage import RunUsage
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -42,8 +43,9 @@ class _RunInThread(Protocol):
 class CompactionRuns:
     """The compactions of one session object."""
 
-    def __init__(self, settings: Compaction) -> None:
+    def __init__(self, settings: Compaction, usage: RunUsage) -> None:
         self._settings = settings
+        self._usage = usage
         self._read: WeakKeyDictionary[_Context, ReadPart] = WeakKeyDictionary()
 
     def record_read(
@@ -129,10 +131,14 @@ class CompactionRuns:
             wrapper.usage.add(usage)
         if not summary:
             raise SessionConflictError("the API returned no summary")
+        first, *others = summary
+        spent = None if usage is None else Usage(0, usage.input_tokens, usage.output_tokens)
+        messages = [NewMessage(first, usage=spent), *others]
         keep = self._settings.keep_history
         await in_thread(
-            lambda session: replace_part(session, selected, summary, keep_history=keep), wrapper
+            lambda session: replace_part(session, selected, messages, keep_history=keep), wrapper
         )
+        self._usage.mark_stored(wrapper, spent)
 
     def _response_id(
         self, part: ConversationPart, args: Mapping[str, Any], automatic: bool

@@ -28,6 +28,7 @@ from .compaction import Compaction
 from .compaction_runs import CompactionRuns
 from .item_redaction import redact_openai_item
 from .orphaned_results import without_orphaned_results
+from .run_usage import RunUsage
 
 if TYPE_CHECKING:
     # In another module of older releases of the SDK.
@@ -123,7 +124,8 @@ class DjangoSession:
         self._exclusive = ExclusiveRuns(wait, outside=_OUTSIDE) if exclusive else None
         self._memory = self._session_class.memory_class()
         self._run_ids: WeakKeyDictionary[_Context, UUID] = WeakKeyDictionary()
-        self._compactions = None if compaction is None else CompactionRuns(compaction)
+        self._usage = RunUsage()
+        self._compactions = None if compaction is None else CompactionRuns(compaction, self._usage)
 
     async def get_items(
         self, limit: int | None = None, *, wrapper: _Context | None = None
@@ -141,6 +143,7 @@ class DjangoSession:
         Raises:
             SessionNotFoundError: The session has another owner.
         """
+        self._usage.begin(wrapper)
         latest = resolve_session_limit(limit, self.session_settings)
         if latest is not None and latest <= 0:
             return []
@@ -172,7 +175,9 @@ class DjangoSession:
             return
         run_id = self._run_id(wrapper)
         batch = list(items)
-        await self._run(lambda session: session.append(batch, run_id), wrapper)
+        spent = self._usage.of_items(batch, wrapper)
+        await self._run(lambda session: session.append(batch, run_id, spent), wrapper)
+        self._usage.mark_stored(wrapper, None if spent is None else spent[1])
 
     async def pop_item(self, *, wrapper: _Context | None = None) -> TResponseInputItem | None:
         """Remove the latest item and return it; no two callers get the same item.

@@ -142,11 +142,15 @@ class Orchestrators:
         self._counted_usage[multi_agent_id] = now if interrupted else Usage()
         return Usage(
             0,
-            max(now.input_tokens - before.input_tokens, 0),
-            max(now.output_tokens - before.output_tokens, 0),
+            _increase(before.input_tokens, now.input_tokens),
+            _increase(before.output_tokens, now.output_tokens),
         )
+
+
+def _increase(before: int | None, now: int | None) -> int | None:
+    return None if now is None else max(now - (before or 0), 0)
 
 
 def _accumulated_usage(state: Mapping[str, Any]) -> Usage:
     usage = state.get("accumulated_usage") or {}
-    return Usage(0, usage.get("inputTokens", 0), usage.get("outputTokens", 0))
+    return Usage(0, usage.get("inputTokens"), usage.get("outputTokens"))

@@ -25,6 +25,7 @@ from django_agent_sessions.admin.formatting import format_integer, to_local_time
 from django_agent_sessions.models.functions import OctetLength, count_occurrences
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 from django_agent_sessions.queries.message_pages import MessageQuery
+from django_agent_sessions.values.records import add_known
 
 from .view_models import AgentLabel
 
@@ -74,8 +75,8 @@ class AgentActivity:
     messages: int = 0
     calls: int = 0
     failed: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     latencies: list[int] = field(default_factory=list)
 
     @property
@@ -159,8 +160,8 @@ def _figures(points: Sequence[Point], voices: Mapping[UUID, AgentLabel]) -> list
         figures.messages += 1
         figures.calls += point.calls
         figures.failed += point.failed
-        figures.input_tokens += point.input_tokens or 0
-        figures.output_tokens += point.output_tokens or 0
+        figures.input_tokens = add_known(figures.input_tokens, point.input_tokens)
+        figures.output_tokens = add_known(figures.output_tokens, point.output_tokens)
         if point.latency_ms is not None:
             figures.latencies.append(point.latency_ms)
     return sorted(by_agent.values(), key=lambda each: -each.messages)

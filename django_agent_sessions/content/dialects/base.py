@@ -76,6 +76,9 @@ class Dialect:
     has_named_branches: ClassVar[bool] = False
     """Whether callers of the framework select a branch by its name."""
 
+    reports_usage: ClassVar[bool] = True
+    """Whether payloads have the token counts; otherwise those of a run are stored beside them."""
+
     vocabulary: ClassVar[Vocabulary] = Vocabulary()
     """The keys and values that redaction keeps."""
 

@@ -161,16 +161,20 @@ class AgentUsageSerializer(serializers.Serializer[Any]):
 
     agent = serializers.CharField(help_text="The id of the agent.")
     messages = serializers.IntegerField()
-    input_tokens = serializers.IntegerField()
-    output_tokens = serializers.IntegerField()
+    input_tokens = serializers.IntegerField(
+        allow_null=True, help_text="As the SDK reported; null if it reported none."
+    )
+    output_tokens = serializers.IntegerField(allow_null=True)
 
 
 class UsageSerializer(serializers.Serializer[Any]):
     """The usage of a session."""
 
     messages = serializers.IntegerField()
-    input_tokens = serializers.IntegerField()
-    output_tokens = serializers.IntegerField()
+    input_tokens = serializers.IntegerField(
+        allow_null=True, help_text="As the SDK reported; null if it reported none."
+    )
+    output_tokens = serializers.IntegerField(allow_null=True)
     agents = AgentUsageSerializer(many=True)
 
 

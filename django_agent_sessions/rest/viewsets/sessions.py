@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Count, Exists, OuterRef, Sum, Value
-from django.db.models.functions import Coalesce
+from django.db.models import Count, Exists, OuterRef, Sum
 from django.http import Http404
 from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.utils import OpenApiParameter
@@ -75,7 +74,7 @@ from django_agent_sessions.rest.serializers.sessions import (
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import EVERYBODY
-from django_agent_sessions.values.records import SessionRecord
+from django_agent_sessions.values.records import SessionRecord, add_known
 
 from .session_details import SessionDetailAPI
 
@@ -335,8 +334,8 @@ class SessionViewSet(SessionDetailAPI):
         messages = rows.exclude(Exists(rows.filter(pk=OuterRef("source")))).order_by()
         agents = messages.values("agent__agent_id").annotate(
             messages=Count("pk"),
-            input_tokens=Coalesce(Sum("input_tokens"), Value(0)),
-            output_tokens=Coalesce(Sum("output_tokens"), Value(0)),
+            input_tokens=Sum("input_tokens"),
+            output_tokens=Sum("output_tokens"),
         )
         names = ("messages", "input_tokens", "output_tokens")
         by_agent: Any = agents.order_by("agent__agent_id").values_list("agent__agent_id", *names)
@@ -344,7 +343,8 @@ class SessionViewSet(SessionDetailAPI):
             {"agent": displayable(name), **dict(zip(names, counts, strict=True))}
             for name, *counts in by_agent
         ]
-        total = {name: sum(agent[name] for agent in usage) for name in names}
+        total = {name: add_known(*(agent[name] for agent in usage)) for name in names}
+        total["messages"] = total["messages"] or 0
         return Response(UsageSerializer({**total, "agents": usage}).data)
 
     def _store(self, row: Session) -> SessionStore:

@@ -18,7 +18,9 @@ from openai.types.responses import (
     ResponseOutputMessage,
     ResponseOutputText,
     ResponseTextDeltaEvent,
+    ResponseUsage,
 )
+from openai.types.responses.response_usage import InputTokensDetails, OutputTokensDetails
 from pydantic import BaseModel
 
 # The SDK would send its traces over the network.
@@ -51,10 +53,14 @@ class ScriptedModel(Model):
     Attributes:
         requests: The input of each call.
         delay: Seconds that each call takes.
+        reports: Whether it reports its usage, 10 tokens read and 5 written for each call.
     """
 
-    def __init__(self, steps: Sequence[Step] = (), *, delay: float = 0) -> None:
+    def __init__(
+        self, steps: Sequence[Step] = (), *, delay: float = 0, reports: bool = True
+    ) -> None:
         self.steps = list(steps)
+        self.reports = reports
         self.requests: list[list[TResponseInputItem]] = []
         self.delay = delay
 
@@ -68,7 +74,9 @@ class ScriptedModel(Model):
         output = await self._play(input)
         return ModelResponse(
             output=output,
-            usage=Usage(requests=1, input_tokens=10, output_tokens=5, total_tokens=15),
+            usage=Usage(requests=1, input_tokens=10, output_tokens=5, total_tokens=15)
+            if self.reports
+            else Usage(),
             response_id=f"resp_{uuid4().hex}",
         )
 
@@ -138,6 +146,13 @@ def _response(output: list[TResponseOutputItem]) -> Response:
         parallel_tool_calls=True,
         tool_choice="auto",
         tools=[],
+        usage=ResponseUsage(
+            input_tokens=10,
+            input_tokens_details=InputTokensDetails(cached_tokens=0, cache_write_tokens=0),
+            output_tokens=5,
+            output_tokens_details=OutputTokensDetails(reasoning_tokens=0),
+            total_tokens=15,
+        ),
     )
 
 

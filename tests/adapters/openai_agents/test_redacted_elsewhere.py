@@ -122,7 +122,7 @@ async def test_a_run_under_way_does_not_send_it_once_more(session_class, runs, w
         """Look something up, while somebody redacts."""
         found = await bridge.arun_orm(SessionStore(owner=ada).get, "s")
         first = await bridge.arun_orm(SessionMessage.objects.earliest, "message_id")
-        scopes = [Find(SECRET), *([WholeMessage(first.pk)] if whole else [])]
+        scopes: list[Any] = [Find(SECRET), *([WholeMessage(first.pk)] if whole else [])]
         await aredact(found.id, *scopes, reason="A request")
         return f"{code} found"
 

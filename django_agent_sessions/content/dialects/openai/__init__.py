@@ -39,6 +39,7 @@ class OpenAI(Dialect):
     name = "openai"
     label = "OpenAI"
     has_named_branches = True
+    reports_usage = False
     vocabulary = VOCABULARY
 
     def recognize(self, payload: Mapping[str, Any]) -> bool:

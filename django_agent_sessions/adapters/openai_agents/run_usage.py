@@ -1,0 +1,58 @@
+"""The tokens that runs report, for the items that a model wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from agents import RunContextWrapper
+
+from django_agent_sessions.values.records import Usage
+
+_Context = RunContextWrapper[Any]
+
+
+class RunUsage:
+    """What the runs of a session object have reported, and how much of it is stored."""
+
+    def __init__(self) -> None:
+        self._stored: WeakKeyDictionary[_Context, tuple[int, int]] = WeakKeyDictionary()
+
+    def begin(self, wrapper: _Context | None) -> None:
+        """Record what a run reports at its beginning: a resumed one continues its totals."""
+        if wrapper is not None and wrapper not in self._stored:
+            self._stored[wrapper] = _tokens(wrapper)
+
+    def mark_stored(self, wrapper: _Context | None, spent: Usage | None) -> None:
+        """Record that a part of what a run has reported is stored."""
+        self.begin(wrapper)
+        if wrapper is not None and spent is not None:
+            read, written = self._stored[wrapper]
+            read += spent.input_tokens or 0
+            written += spent.output_tokens or 0
+            self._stored[wrapper] = read, written
+
+    def of_items(self, items: Sequence[Any], wrapper: _Context | None) -> tuple[int, Usage] | None:
+        """Return the item that the model wrote last, by its index, and what was not yet stored."""
+        stored = None if wrapper is None else self._stored.get(wrapper)
+        if wrapper is None or stored is None:
+            return None
+        read, written = (new - old for new, old in zip(_tokens(wrapper), stored, strict=True))
+        if read <= 0 and written <= 0:
+            # Not every provider reports its usage.
+            return None
+        indexes = [index for index, item in enumerate(items) if _is_written_by_model(item)]
+        return (indexes or [len(items) - 1])[-1], Usage(0, read, written)
+
+
+def _tokens(wrapper: _Context) -> tuple[int, int]:
+    usage = wrapper.usage
+    return usage.input_tokens or 0, usage.output_tokens or 0
+
+
+def _is_written_by_model(item: Any) -> bool:
+    if not isinstance(item, dict):
+        return False
+    kind = item.get("type")
+    return item.get("role") == "assistant" or (isinstance(kind, str) and kind.endswith("_call"))
