@@ -2,6 +2,7 @@
 
 from .blob_storage import check_blob_prefix, check_blob_storage, check_orphaned_blobs
 from .databases import (
+    check_audit_trigger,
     check_character_sets,
     check_full_text_configuration,
     check_full_text_search,
@@ -19,6 +20,7 @@ from .settings import (
 
 __all__ = [
     "check_access",
+    "check_audit_trigger",
     "check_blob_prefix",
     "check_blob_storage",
     "check_character_sets",

@@ -137,6 +137,39 @@ _NO_EMOJI = (
 )
 
 
+@register(Tags.database)
+@requires_valid("DATABASE")
+def check_audit_trigger(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[CheckMessage]:
+    """Check that PostgreSQL's trigger protects the audit trail.
+
+    Queries the database, and so runs with ``migrate`` and ``check --database``. A warning, because
+    an error would stop the migrations of the whole project.
+    """
+    from django_agent_sessions.sql.audit_trigger import trigger_problem
+
+    alias = bridge.database()
+    if alias not in (databases or ()):
+        return []
+    try:
+        problem = trigger_problem(alias)
+    except DatabaseError:
+        # The database is unavailable, which the command itself reports.
+        return []
+    if not problem:
+        return []
+    return [
+        CheckWarning(
+            f"The trigger that protects the audit trail in {alias!r} is {problem}: users "
+            "with access by SQL can change or delete audit events",
+            hint="Run manage.py check_agent_sessions --fix as the owner of the tables, and find "
+            "out who did it: the audit trail is not reliable for the time without the trigger.",
+            id="agent_sessions.W013",
+        )
+    ]
+
+
 @register(Tags.models)
 @requires_valid("DATABASE", "FULL_TEXT_SEARCH", "MAX_CONNECTIONS")
 def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:

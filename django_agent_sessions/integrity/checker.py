@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import Session, StoredObject
+from django_agent_sessions.sql.audit_trigger import trigger_problem
 from django_agent_sessions.store.locking import lock_session
 
 from . import repair
@@ -188,6 +189,10 @@ class Check:
         without_session = StoredObject.objects.using(alias).filter(session=None)
         yield from map(Result, check_stored_objects(without_session))
         yield from map(Result, check_usage(alias, self._days, self._counted))
+        if problem := trigger_problem(alias):
+            reason = repair.create_audit_trigger(alias, problem) if self.mend else ""
+            mended = self.mend and not reason
+            yield Result(Finding(Kind.AUDIT_TRIGGER, detail=problem), mended, reason)
         if self.files:
             findings, deleted = check_storage_files(alias, mend=self.mend)
             for finding in findings:

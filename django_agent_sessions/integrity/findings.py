@@ -12,7 +12,7 @@ class Severity(Enum):
     """The severity of a finding."""
 
     ERROR = "error"
-    """Data is lost, cannot be read, or is visible to the wrong users."""
+    """Data is lost, cannot be read, is visible to the wrong users, or is unprotected."""
 
     WARNING = "warning"
     """Derived data or a counter is wrong."""
@@ -107,6 +107,13 @@ class Kind(Enum):
         "counting", Severity.NOTE, False, "counters are behind; a turn may be in progress"
     )
     USAGE = _KindInfo("usage", Severity.WARNING, False, "usage figures do not match the messages")
+    # --- audit
+    AUDIT_TRIGGER = _KindInfo(
+        "audit-trigger",
+        Severity.ERROR,
+        True,
+        "PostgreSQL's trigger that protects the audit trail is not in force",
+    )
     LEASE = _KindInfo("lease", Severity.NOTE, True, "a lease expired long ago")
 
     @property

@@ -6,12 +6,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
+from django.db import DatabaseError, transaction
 from django.db.models import Count, Exists, OuterRef, Sum
 
+from django_agent_sessions import audit
 from django_agent_sessions.blobs import blob_rows, update_references
+from django_agent_sessions.db.db_errors import is_missing_privilege
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.governance.session_change import SessionChange, change
 from django_agent_sessions.models import (
+    AuditEvent,
     Blob,
     BlobReference,
     Branch,
@@ -21,6 +25,7 @@ from django_agent_sessions.models import (
     TurnUsage,
 )
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
+from django_agent_sessions.sql import audit_trigger
 from django_agent_sessions.store.contents import replace_derived
 
 from .batch import Agent, Batch, UsageSum
@@ -28,7 +33,7 @@ from .binaries import dangling_references
 from .conversations import read_messages, wrong_derived_columns
 from .counters import counter_corrections, expired_leases
 from .findings import Finding, Kind
-from .gaps import close_gaps
+from .gaps import REPAIR_ACTOR, close_gaps
 
 _UNDER_LEGAL_HOLD = "the session is under legal hold"
 _DELETED = "the session was deleted"
@@ -67,6 +72,24 @@ def _repair_kind(using: str, session: UUID, kind: Kind, findings: Sequence[Findi
         return change(session, repair, what=f"repairing session {session}", using=using).result
     except SessionNotFoundError:
         return _DELETED
+
+
+def create_audit_trigger(using: str, problem: str) -> str:
+    """Create the audit trail's trigger and record it; return the reason if the user may not."""
+    try:
+        with transaction.atomic(using):
+            audit_trigger.create_trigger(using)
+            audit.record(
+                AuditEvent.Action.REPAIRED,
+                actor=REPAIR_ACTOR,
+                details={"trigger": problem},
+                using=using,
+            )
+    except DatabaseError as error:
+        if not is_missing_privilege(error):
+            raise
+        return "only the owner of the table can create it"
+    return ""
 
 
 def _repair_derived_columns(using: str, session: Session, findings: Sequence[Finding]) -> str:

@@ -8,27 +8,7 @@ from django.db import migrations, models
 import django_agent_sessions.models.fields
 import django_agent_sessions.models.sessions
 import django_agent_sessions.values.ids
-
-# PostgreSQL refuses every UPDATE and DELETE of an audit event, except in a purge's transaction.
-# It allows TRUNCATE, because `flush` and therefore TransactionTestCase use it.
-CREATE_TRIGGER = """
-CREATE FUNCTION agent_sessions_audit_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF TG_OP = 'DELETE' AND current_setting('agent_sessions.purge', true) = 'on' THEN
-        RETURN OLD;
-    END IF;
-    RAISE EXCEPTION 'audit events are only ever added; see manage.py purge_audit_events'
-        USING ERRCODE = 'restrict_violation';
-END $$;
-CREATE TRIGGER agent_sessions_audit_append_only
-    BEFORE UPDATE OR DELETE ON agent_sessions_auditevent
-    FOR EACH ROW EXECUTE FUNCTION agent_sessions_audit_append_only();
-"""
-DROP_TRIGGER = """
-DROP TRIGGER IF EXISTS agent_sessions_audit_append_only ON agent_sessions_auditevent;
-DROP FUNCTION IF EXISTS agent_sessions_audit_append_only();
-"""
-
+from django_agent_sessions.sql.audit_trigger import CREATE_TRIGGER, DROP_TRIGGER
 
 # Messages are added at the end of these indexes, so the space that PostgreSQL reserves in each page
 # by default would never be used.
