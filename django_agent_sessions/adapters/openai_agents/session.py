@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -42,6 +42,15 @@ _OUTSIDE = (
 )
 
 _Context = RunContextWrapper[Any]
+
+
+def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:
+    if isinstance(given, SessionSettings):
+        return given
+    # The SDK's class ignores unknown names, and only some of its releases convert dicts.
+    if unknown := (given or {}).keys() - {each.name for each in fields(SessionSettings)}:
+        raise ConfigurationError(f"session_settings has no {', '.join(sorted(unknown))}")
+    return SessionSettings(**(given or {}))
 
 
 class DjangoSession:
@@ -105,11 +114,7 @@ class DjangoSession:
         compaction: Compaction | None = None,
     ) -> None:
         self.session_id = validate_id(session_id)
-        self.session_settings = (
-            session_settings
-            if isinstance(session_settings, SessionSettings)
-            else SessionSettings(**(session_settings or {}))
-        )
+        self.session_settings = _settings(session_settings)
         refuse_none(owner)
         self._owner = owner
         self._namespace = validate_namespace(namespace)
