@@ -15,6 +15,7 @@
     ├ PayloadError (TypeError)                     not JSON, over a limit, or not restorable
     ├ LegalHoldError (ProtectedError)              the session is under legal hold
     ├ RedactionScopeError (ValueError)             the scope of a redaction does not exist
+    ├ WorkLimitError                               the work is too much for one request
     ├ ReasonRequiredError (ValueError)             an audited action needs a reason
     ├ AuditError                                   audit events are append-only
     └ BlobError
@@ -130,6 +131,10 @@ class QuotaExceededError(AgentSessionsError):
 
 class RedactionScopeError(AgentSessionsError, ValueError):
     """The scope of a redaction does not exist or is empty."""
+
+
+class WorkLimitError(AgentSessionsError):
+    """The work takes more processor time or memory than one request may use."""
 
 
 class ReasonRequiredError(AgentSessionsError, ValueError):

@@ -40,10 +40,10 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 def load(names: Sequence[str]) -> list[Detector]:
-    """Return detectors by name; raise :exc:`ConfigurationError` for an unknown one."""
+    """Return detectors by name, each once; raise :exc:`ConfigurationError` for an unknown one."""
     known = _all_detectors()
     found = []
-    for name in names:
+    for name in dict.fromkeys(names):
         if name not in known:
             raise ConfigurationError(
                 f"Unknown detector {name!r}. Available detectors: {', '.join(known)}."

@@ -7,9 +7,11 @@ Detectors search texts whose escapes are decoded. Tools return JSON, often neste
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
+
+from django_agent_sessions.content.decoded_text import DecodedText
+from django_agent_sessions.content.work_budget import check_work
 
 # Start and end, and also the kind if a detector finds several kinds.
 MatchTuple = tuple[int, int] | tuple[int, int, str]
@@ -45,7 +47,7 @@ def detect(text: str, using: Sequence[Detector]) -> list[Detection]:
     lengths the order of ``using`` decides. A match never begins or ends within an escape such as
     ``\n``, so that JSON within a text stays JSON when it is masked.
     """
-    plain = Unescaped(text)
+    plain = DecodedText(text, _ESCAPE, _decode_escape)
     candidates = sorted(
         _candidates(plain.text, using), key=lambda item: (item[0].start, item[0].end)
     )
@@ -57,6 +59,7 @@ def detect(text: str, using: Sequence[Detector]) -> list[Detection]:
 
 def _candidates(text: str, using: Sequence[Detector]) -> Iterator[tuple[Detection, int]]:
     for order, detector in enumerate(using):
+        check_work()
         for place in detector.find(text):
             start, end = place[0], place[1]
             if 0 <= start < end <= len(text):
@@ -86,39 +89,8 @@ _ESCAPE = re.compile(r"\\(?<!\\\\)\\*+(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf\
 _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 
 
-class Unescaped:
-    """A text with its escapes decoded and a mapping of its positions to the original."""
-
-    def __init__(self, original: str) -> None:
-        self.text = original
-        self._ends: list[int] = []
-        self._shifts: list[int] = []
-        if "\\" in original:
-            self._decode(original)
-
-    def original(self, start: int, end: int) -> tuple[int, int]:
-        """Return the span in the original of a span in ``text``; it never splits an escape."""
-        return self._position(start), self._position(end)
-
-    def _decode(self, original: str) -> None:
-        pieces: list[str] = []
-        done = length = 0
-        for escape in _ESCAPE.finditer(original):
-            pieces += (original[done : escape.start()], _decode_escape(escape[0]))
-            length += escape.start() - done + 1
-            done = escape.end()
-            self._ends.append(length)
-            self._shifts.append(done - length)
-        pieces.append(original[done:])
-        self.text = "".join(pieces)
-
-    def _position(self, position: int) -> int:
-        index = bisect_right(self._ends, position) - 1
-        return position + self._shifts[index] if index >= 0 else position
-
-
-def _decode_escape(escape: str) -> str:
-    code = escape.lstrip("\\")
+def _decode_escape(escape: re.Match[str]) -> str:
+    code = escape[0].lstrip("\\")
     if len(code) > 1:
         return chr(int(code[1:], 16))
     return _LETTERS.get(code, code)

@@ -7,7 +7,6 @@ import binascii
 import json
 import math
 import re
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
@@ -17,9 +16,6 @@ MAX_DEPTH = 200
 """The maximal depth of a searched payload, including JSON inside of its strings."""
 
 _JSON_START = ("{", "[", '"')
-_CODED = "[A-Za-z0-9+/_-]"
-_URL_SAFE = str.maketrans("-_", "+/")
-_SHORTEST = 8
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
@@ -60,27 +56,6 @@ def decode_base64(text: str) -> bytes | None:
     try:
         return base64.b64decode(unquote(text) if "%" in text else text, validate=False)
     except (binascii.Error, ValueError):
-        return None
-
-
-def base64_texts(text: str, shortest: int) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and content of each base64-encoded text: credentials, tokens, files."""
-    shortest = max(shortest, _SHORTEST)
-    if len(text) < shortest:
-        return
-    for match in re.finditer(f"{_CODED}{{{shortest},}}=?=?", text):
-        decoded = _decode_text(match[0])
-        if decoded is not None:
-            yield *match.span(), decoded
-
-
-def _decode_text(letters: str) -> str | None:
-    letters = letters.rstrip("=").translate(_URL_SAFE)
-    # A single remaining character does not encode a byte.
-    letters = letters[: len(letters) - (len(letters) % 4 == 1)]
-    try:
-        return base64.b64decode(letters + "=" * (-len(letters) % 4)).decode()
-    except ValueError:
         return None
 
 

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import re
+import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain
 from typing import NamedTuple, Protocol
 
 from django_agent_sessions.content.detectors import Detector, detect
-from django_agent_sessions.content.detectors.detection import Unescaped
+from django_agent_sessions.content.work_budget import check_work
 
 from . import masks
-from .encodings import base64_texts
-from .spelling import (
-    GAP,
-    MARK,
-    MAYBE_SPELLED,
-    Folded,
-    escaped_pattern,
-    fold,
-    plain_pattern,
-    unescaped_pattern,
-    variants,
-)
+from .base64_text import byte_forms
+from .folding import ascii_lower, fold
+from .readings import GAPS, EncodedTexts, Reading, SearchedText
 
-_GROUPED = 8
-_GAPS = re.compile(r"[\s\-.()/+_]+")
+_FEWEST_DIGITS = 8
 _LONGEST_NUMBER = 64
-_LONG = 2000
-_SHORT = 800
+_SHORTEST_DECODED = 4
+_PIECE = 128 * 1024
+"""The characters that are searched at once. The budget of a request is checked between pieces."""
+_BEFORE = 1024
+"""The characters before a piece that decide whether a match begins in it."""
+_LONGEST_DETECTED = 72 * 1024
+# An escaped character has up to twelve characters, and base64 of UTF-16 twice is shorter.
+_LONGEST_SPELLED = 16
+_LEAST_LONGEST = 8 * 1024
 
 
 class Match(NamedTuple):
@@ -49,175 +45,135 @@ class Finder(Protocol):
     exact: bool
     """Whether the caller named the text. A detector's match inside of an id is a coincidence."""
 
-    def find(self, text: str) -> Iterable[Match]:
+    shortest: int
+    """The length of the shortest match."""
+
+    longest: int | None
+    """The length of the longest match, so that a long text is searched in pieces; None if a match
+    can be as long as the text."""
+
+    def find(self, searched: SearchedText) -> Iterable[Match]:
         """Return the matches in a text, in any order."""
         ...
 
 
-class SpellingFinder:
-    r"""Finds a string in any case, white space, escaping and normalization.
+class TextFinder:
+    r"""Finds a string in any case, white space, normalization and typographic variant, escaped
+    in any way of ``escapes``, and in base64.
 
-    Each character matches its escapes ``\u0041`` and ``%41`` and its entities. A number of at
-    least eight digits, with or without letters, matches with other separators, too.
-
-    A pattern for all escapes takes long to compile. Therefore a long string matches only with
-    backslash escapes, and one of more than 2,000 characters only verbatim or as JSON, escaped once
-    or twice.
+    A number of at least eight digits, with or without letters, matches with other separators, too.
     """
 
     exact = True
 
     def __init__(self, text: str) -> None:
-        self._text = text
-
-    def find(self, text: str) -> Iterator[Match]:
-        if self._grouped is not None:
-            for match in self._grouped.finditer(text):
-                yield Match(*match.span(), "")
-        if len(self._text) > _LONG:
-            yield from self._find_long(text)
-            return
-        if len(text) < self.shortest:
-            # No spelling is shorter than the string; avoids compiling the pattern.
-            return
-        # The larger pattern is many times slower, and few texts contain an escape.
-        escaped = MAYBE_SPELLED.search(text)
-        pattern = self._spelled if escaped and self._is_short else self._plain
-        for match in pattern.finditer(text):
-            yield Match(*match.span(), "")
-        if escaped and not self._is_short:
-            decoded = Unescaped(text)
-            for match in self._unescaped.finditer(decoded.text):
-                yield Match(*decoded.original(*match.span()), "")
-
-    @cached_property
-    def _grouped(self) -> re.Pattern[str] | None:
-        """Pattern for a number with its digits in any groups: a card, an account, a telephone."""
-        return _grouped(self._text)
-
-    @cached_property
-    def _forms(self) -> set[str]:
-        return variants(self._text)
-
-    @cached_property
-    def shortest(self) -> int:
-        """The length of its shortest variant."""
-        return min(len("".join(form.split())) for form in self._forms)
-
-    @cached_property
-    def _is_short(self) -> bool:
-        return sum(map(len, self._forms)) <= _SHORT
-
-    @cached_property
-    def _plain(self) -> re.Pattern[str]:
-        return self._compile(plain_pattern)
-
-    @cached_property
-    def _spelled(self) -> re.Pattern[str]:
-        return self._compile(escaped_pattern)
-
-    @cached_property
-    def _unescaped(self) -> re.Pattern[str]:
-        return self._compile(lambda form: unescaped_pattern(Unescaped(form).text))
-
-    def _compile(self, spell: Callable[[str], str]) -> re.Pattern[str]:
-        ordered = sorted(self._forms, key=len, reverse=True)
-        return re.compile("|".join(dict.fromkeys(map(spell, ordered))), re.IGNORECASE)
-
-    def _find_long(self, text: str) -> Iterator[Match]:
-        for form in self._long_forms if len(text) >= len(self._text) else ():
-            position = text.find(form)
-            while position >= 0:
-                yield Match(position, position + len(form), "")
-                position = text.find(form, position + len(form))
-
-    @cached_property
-    def _long_forms(self) -> set[str]:
-        escaped_once = {
-            json.dumps(self._text, ensure_ascii=ascii_)[1:-1] for ascii_ in (True, False)
-        }
-        return {self._text, *escaped_once, *(json.dumps(form)[1:-1] for form in escaped_once)}
-
-
-class TextFinder:
-    """Finds a string in all its spellings and typographic variants, and in base64."""
-
-    exact = True
-
-    def __init__(self, text: str) -> None:
-        if not text.strip():
-            raise ValueError("The text to search for is empty.")
         self._text = text.strip()
-        self.exact_finder = SpellingFinder(self._text)
-        """Finds the string in decoded bytes, without typographic variants."""
+        if not self._text:
+            raise ValueError("The text to search for is empty.")
+        self._flat = " ".join(fold(self._text).split())
+        self._plus = "+" not in self._flat and " " in self._flat
+        self.shortest = len("".join(self._flat.split()))
+        self.longest: int | None = max(_LEAST_LONGEST, _LONGEST_SPELLED * len(self._text))
 
-    def find(self, text: str) -> Iterator[Match]:
-        yield from self._find_plain(text)
-        for start, end, decoded in base64_texts(text, self._shortest_code):
-            if any(self._find_plain(decoded)):
-                # The whole base64 text is one match.
-                yield Match(start, end, "")
+    def find(self, searched: SearchedText) -> Iterator[Match]:
+        for start, end in self._find(searched):
+            yield Match(start, end, "")
+
+    def _find(self, searched: SearchedText) -> Iterator[tuple[int, int]]:
+        if searched.is_bytes:
+            for form in self._byte_forms:
+                yield from _find_form(searched.readings, form, " " in form)
+        else:
+            yield from _find_form(searched.readings, self._flat, self._plus)
+        if self._number is not None:
+            for reading in searched.readings:
+                yield from reading.find_number(self._number)
+        yield from self._find_unescaped(searched)
+        for encoded in searched.encoded:
+            yield from self._find_encoded(encoded)
+
+    def _find_encoded(self, encoded: EncodedTexts) -> Iterator[tuple[int, int]]:
+        for span in self._find(encoded.content):
+            if (original := encoded.original(*span)) is not None:
+                yield original
+        if encoded.texts.text:
+            for span in self._find(encoded.texts):
+                yield encoded.original_of_text(*span)
+
+    def _find_unescaped(self, searched: SearchedText) -> Iterator[tuple[int, int]]:
+        """Find a string that contains escapes itself, which a reading has decoded."""
+        text = searched.text
+        for reading in searched.readings[1:]:
+            for form in self._unescaped:
+                for start, end in reading.find(form, plus=False):
+                    if "\\" not in self._text:
+                        yield start, end
+                    elif "\\" in text[max(0, start - 1) : end + 1]:
+                        yield _with_backslashes(text, start, end)
+        if not self._text.strip("\\"):
+            for run in re.finditer(r"\\+", text):
+                if run.end() - run.start() >= len(self._text):
+                    yield run.span()
 
     @cached_property
-    def ascii(self) -> bool:
-        """Whether its bytes are the same in UTF-8 and in legacy encodings."""
-        return self._text.isascii()
-
-    def _find_plain(self, text: str) -> Iterator[Match]:
-        yield from self.exact_finder.find(text)
-        if len(self._text) <= _LONG and not (self.ascii and text.isascii()):
-            yield from self._find_folded(text)
-
-    def _find_folded(self, text: str) -> Iterator[Match]:
-        folded_text = fold(text)
-        if len(folded_text) < self._shortest_folded:
-            return
-        patterns = [pattern for pattern in self._folded if pattern.search(folded_text)]
-        if not patterns:
-            # The usual case; mapping the positions is slow.
-            return
-        folded = Folded(text)
-        for pattern in patterns:
-            for match in pattern.finditer(folded.text):
-                yield Match(*folded.original(*match.span()), "")
+    def _unescaped(self) -> list[str]:
+        readings = SearchedText(self._text).readings[1:]
+        shortest = 1 if "\\" in self._text else _SHORTEST_DECODED
+        forms = dict.fromkeys(" ".join(fold(reading.text).split()) for reading in readings)
+        return [form for form in forms if len(form) >= shortest and form != self._flat]
 
     @cached_property
-    def _folded(self) -> list[re.Pattern[str]]:
-        words = fold(self._text).split()
-        patterns = [re.compile(r"\s+".join(map(re.escape, words)) + f"(?!{MARK})")] if words else []
-        grouped = _grouped(fold(self._text))
-        return patterns if grouped is None else [*patterns, grouped]
+    def _number(self) -> str | None:
+        """The letters of a number: a card, an account, a telephone."""
+        letters = GAPS.sub("", fold(self._text))
+        if not (letters.isascii() and letters.isalnum() and len(letters) <= _LONGEST_NUMBER):
+            return None
+        return letters if sum(map(str.isdigit, letters)) >= _FEWEST_DIGITS else None
 
     @cached_property
-    def _shortest_folded(self) -> int:
-        return len("".join(fold(self._text).split()))
+    def _byte_forms(self) -> list[str]:
+        cased = (self._text, self._text.upper(), self._text.lower())
+        variants = {unicodedata.normalize(form, one) for one in cased for form in ("NFC", "NFD")}
+        forms = dict.fromkeys(
+            ascii_lower(re.sub(r"[ \t\n\r\f\v]+", " ", form))
+            for variant in sorted(variants)
+            # And the text itself, whose characters may be escaped in ASCII.
+            for form in (*byte_forms(variant), variant)
+        )
+        return list(forms)
 
-    @cached_property
-    def _shortest_code(self) -> int:
-        # Base64 encodes three bytes as four characters.
-        return self.exact_finder.shortest * 4 // 3
+
+def _find_form(
+    readings: Sequence[Reading], form: str, has_space: bool
+) -> Iterator[tuple[int, int]]:
+    for reading in readings:
+        yield from reading.find(form, plus=False)
+        if has_space and "+" in reading.text:
+            yield from reading.find(form, plus=True)
 
 
-def _grouped(text: str) -> re.Pattern[str] | None:
-    letters = _GAPS.sub("", text)
-    if not (letters.isascii() and letters.isalnum() and len(letters) <= _LONGEST_NUMBER):
-        return None
-    if sum(map(str.isdigit, letters)) < _GROUPED:
-        return None
-    return re.compile(r"(?<!\d)" + GAP.join(letters) + r"(?!\d)", re.IGNORECASE)
+def _with_backslashes(text: str, start: int, end: int) -> tuple[int, int]:
+    """Extend a span over the backslashes around it."""
+    while start > 0 and text[start - 1] == "\\":
+        start -= 1
+    while end < len(text) and text[end] == "\\":
+        end += 1
+    return start, end
 
 
 class PatternFinder:
     """Finds a regular expression, ignoring the case."""
 
     exact = True
+    shortest = 1
+    longest: int | None = None
 
     def __init__(self, pattern: str) -> None:
         self._pattern = re.compile(pattern, re.IGNORECASE)
 
-    def find(self, text: str) -> Iterator[Match]:
+    def find(self, searched: SearchedText) -> Iterator[Match]:
         """Yield the matches that are not empty."""
-        for match in self._pattern.finditer(text):
+        for match in self._pattern.finditer(searched.text):
             if match.end() > match.start():
                 yield Match(*match.span(), "")
 
@@ -226,98 +182,82 @@ class DetectorFinder:
     """Finds what detectors detect."""
 
     exact = False
+    shortest = 1
+    longest: int | None = _LONGEST_DETECTED
 
     def __init__(self, detectors: Sequence[Detector]) -> None:
         self._detectors = detectors
 
-    def find(self, text: str) -> Iterator[Match]:
-        for start, end, kind in detect(text, self._detectors):
+    def find(self, searched: SearchedText) -> Iterator[Match]:
+        for start, end, kind in detect(searched.text, self._detectors):
             yield Match(start, end, re.sub(r"[^A-Z0-9]+", "_", kind.upper()))
-
-
-def may_match(text: str, secret: str) -> bool:
-    """Return whether a :class:`TextFinder` may match in a text, without compiling its pattern."""
-    wanted = _fold_without_gaps(secret)
-    # A composed text has fewer characters than a decomposed one.
-    encoded_texts = (decoded for _, _, decoded in base64_texts(text, len(secret) // 2))
-    return any(
-        MAYBE_SPELLED.search(decoded) or wanted in _fold_without_gaps(decoded)
-        for decoded in chain([text], encoded_texts)
-    )
-
-
-def _fold_without_gaps(text: str) -> str:
-    return _GAPS.sub("", fold(text))
 
 
 def find_matches(text: str, finders: Iterable[Finder]) -> list[Match]:
     """Return the matches in a text outside of masks, in order; overlapping ones are merged."""
-    matches = sorted(
-        (match for finder in finders for match in finder.find(text)),
-        key=lambda match: (match.start, -match.end),
-    )
-    if not matches:
-        return []
-    mask_spans = masks.mask_spans(text)
-    merged: list[Match] = []
-    for match in matches:
-        # Masks are sorted and do not overlap, so that only one has to be compared.
-        index = bisect_right(mask_spans, (match.start, len(text) + 1)) - 1
-        if index >= 0 and match.end <= mask_spans[index][1]:
-            continue
-        if merged and match.start < merged[-1].end:
-            merged[-1] = _merge(merged[-1], match)
-        else:
-            merged.append(match)
-    return merged
+    return list(iterate_matches(text, finders))
+
+
+def find_matches_in_bytes(data: bytes, finders: Iterable[Finder]) -> list[Match]:
+    """Return the matches in bytes, in any of the usual encodings."""
+    return list(iterate_matches(data.decode("latin-1"), finders, is_bytes=True))
+
+
+def iterate_matches(
+    text: str, finders: Iterable[Finder], *, is_bytes: bool = False
+) -> Iterator[Match]:
+    """Yield the matches in a text outside of masks, in order, searching piece by piece."""
+    finders = list(finders)
+    whole = [finder for finder in finders if finder.longest is None]
+    others = [finder for finder in finders if finder.longest is not None]
+    longest = max((finder.longest or 0 for finder in others), default=0)
+    shortest = min((f.shortest for f in others if isinstance(f, TextFinder)), default=0)
+    rest = _sorted(SearchedText(text, is_bytes=is_bytes), whole) if whole else []
+    current: Match | None = None
+    # Larger pieces for longer strings, so that no character is searched more than twice.
+    size = max(_PIECE, longest)
+    for first in range(0, len(text), size):
+        last = first + size
+        begin = max(0, first - _BEFORE)
+        piece = text[begin : last + longest]
+        matches = [
+            match._replace(start=match.start + begin, end=match.end + begin)
+            for match in _sorted(SearchedText(piece, is_bytes=is_bytes, shortest=shortest), others)
+        ]
+        mask_spans = masks.mask_spans(piece)
+        found = [match for match in matches if match.start < last and match.end > first]
+        if rest:
+            end = bisect_right(rest, (last,)) if last < len(text) else len(rest)
+            found = sorted([*found, *rest[:end]], key=_order)
+            rest = rest[end:]
+        for match in found:
+            if _is_masked(mask_spans, match.start - begin, match.end - begin):
+                continue
+            if current is not None and match.start < current.end:
+                current = _merge(current, match)
+                continue
+            if current is not None:
+                yield current
+            current = match
+    if current is not None:
+        yield current
+
+
+def _sorted(searched: SearchedText, finders: Sequence[Finder]) -> list[Match]:
+    check_work()
+    return sorted({match for finder in finders for match in finder.find(searched)}, key=_order)
+
+
+def _order(match: Match) -> tuple[int, int]:
+    return match.start, -match.end
+
+
+def _is_masked(mask_spans: Sequence[tuple[int, int]], start: int, end: int) -> bool:
+    # Masks are sorted and do not overlap, so that only one has to be compared.
+    index = bisect_right(mask_spans, (start, float("inf"))) - 1
+    return index >= 0 and end <= mask_spans[index][1]
 
 
 def _merge(one: Match, other: Match) -> Match:
     longer = other if other.end - other.start > one.end - one.start else one
     return Match(one.start, max(one.end, other.end), longer.kind)
-
-
-def find_matches_in_bytes(data: bytes, finders: Sequence[Finder]) -> list[Match]:
-    """Return the matches in bytes that are not valid UTF-8, decoded with several encodings."""
-    literals = [finder for finder in finders if isinstance(finder, TextFinder)]
-    # Typographic variants of characters are not searched in bytes.
-    spelled: list[Finder] = [
-        finder.exact_finder if isinstance(finder, TextFinder) else finder for finder in finders
-    ]
-    matches = find_matches(data.decode("latin-1"), spelled)
-    if literals:
-        matches = sorted([*matches, *_matches_in_encodings(data, literals)])
-    merged: list[Match] = []
-    for match in matches:
-        if merged and match.start < merged[-1].end:
-            merged[-1] = merged[-1]._replace(end=max(merged[-1].end, match.end))
-        else:
-            merged.append(match)
-    return merged
-
-
-def _matches_in_encodings(data: bytes, literals: Sequence[TextFinder]) -> Iterator[Match]:
-    if not all(finder.ascii for finder in literals):
-        yield from _matches_in_encoding(data, "utf-8", "surrogateescape", 0, literals)
-    # UTF-16 text may begin at an even or at an odd byte.
-    for offset in (0, 1):
-        for encoding in ("utf-16-le", "utf-16-be"):
-            yield from _matches_in_encoding(data, encoding, "surrogatepass", offset, literals)
-
-
-def _matches_in_encoding(
-    data: bytes, encoding: str, errors: str, offset: int, finders: Sequence[TextFinder]
-) -> Iterator[Match]:
-    if encoding != "utf-8":
-        data = data[offset : len(data) - (len(data) - offset) % 2]
-    try:
-        text = data.decode(encoding, errors)
-    except UnicodeDecodeError:
-        # An unpaired surrogate at the end.
-        text = data[:-2].decode(encoding, errors)
-    position, done = offset, 0
-    for match in find_matches(text, [finder.exact_finder for finder in finders]):
-        start = position + len(text[done : match.start].encode(encoding, errors))
-        position = start + len(text[match.start : match.end].encode(encoding, errors))
-        done = match.end
-        yield Match(start, position, match.kind)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from .encodings import base64_start, decode_base64, parse_embedded_json
-from .finders import TextFinder, may_match
+from .finders import TextFinder
 from .masks import MASK_PATTERN, mask_spans
 from .payloads import mask_tree
 
@@ -25,11 +25,7 @@ def masked_texts(before: Any, after: Any) -> set[str]:
 
 def mask_texts(value: Any, secrets: Collection[str], *, free: bool = True) -> Any:
     """Return a value with texts masked wherever they occur."""
-    finders = [
-        TextFinder(secret)
-        for secret in secrets
-        if secret.strip() and (not isinstance(value, str) or may_match(value, secret))
-    ]
+    finders = [TextFinder(secret) for secret in secrets if secret.strip()]
     return mask_tree(value, finders, free=free)[0] if finders else value
 
 

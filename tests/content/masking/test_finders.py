@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from typing import Any
 
 import pytest
@@ -49,10 +50,51 @@ def masked(text: str, secret: str) -> str:
         ("O\\u2019Brien", "O'Brien"),
         ("O&rsquo;Brien", "O'Brien"),
         ("O%E2%80%99Brien", "O'Brien"),
+        # JavaScript, Rust, Python, C, shells.
+        ("\\u{68}unter2", "hunter2"),
+        ("hunter2\\u{1F600}", "hunter2\U0001f600"),
+        ("hunter2\\ud83d\\ude00", "hunter2\U0001f600"),
+        ("\\U00000068unter2", "hunter2"),
+        ("\\x{68}unter2", "hunter2"),
+        ("\\150unter\\62", "hunter2"),
+        ("Zo\\303\\253", "Zoë"),
+        ("Zo\\353", "Zoë"),
+        ("hun\\\nter2", "hunter2"),
+        # Mails: quoted-printable, with soft line breaks.
+        ("hun=74er2", "hunter2"),
+        ("hun=\r\nter2", "hunter2"),
+        ("Zo=C3=AB", "Zoë"),
+        ("=68=75=6E=74=65=72=32", "hunter2"),
+        # Not an escape: a line break stands before the name, or the name begins like one.
+        ("nadine%40example.org", "nadine@example.org"),
     ],
 )
 def test_escapes_of_addresses_and_pages_are_read(spelled, secret):
     assert masked(f"so {spelled} it is", secret) == "so [REDACTED] it is"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret", "after"),
+    [
+        ("pw=beef%40home", "beef@home", "pw=[REDACTED]"),
+        ("C:\\users\\nadine%40x", "nadine@x", "C:\\users\\[REDACTED]"),
+        ("a+b c+d", "b c", "a+[REDACTED]+d"),
+        ("q=my+secret+word&x", "my secret word", "q=[REDACTED]&x"),
+    ],
+)
+def test_what_looks_like_an_escape_before_a_string_hides_it_not(text, secret, after):
+    assert masked(text, secret) == after
+
+
+INVISIBLE = [
+    "".join(chr(0xE0000 + ord(letter)) for letter in "hunter2"),
+    "".join(chr(0xE0100 + ord(letter) - 16) for letter in "hunter2"),
+]
+
+
+@pytest.mark.parametrize("copy", INVISIBLE)
+def test_invisible_copies_of_letters_are_read(copy):
+    assert masked(f"so \U0001f600{copy} it is", "hunter2") == "so \U0001f600[REDACTED] it is"
 
 
 WIDE = {ord(" "): " "} | {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
@@ -110,6 +152,75 @@ def coded(text: str) -> str:
 )
 def test_a_string_is_found_in_base64_within_a_text(before, said, after):
     assert masked(f"{before}{said}{after}", "hunter2") == f"{before}[REDACTED]{after}"
+
+
+BEFORE = ("token_", "token/", "tokens", "a", "ab", "abc", "-", "x=", "Basic_", "b'")
+
+
+@pytest.mark.parametrize("secret", ["hunter2", "Zoë Müller", "密码是日本"])
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("padding", ["", "~", "~~"])
+def test_base64_is_found_at_every_alignment_and_of_every_encoding(
+    secret, encoding, before, padding
+):
+    said = base64.b64encode(f"{padding}{secret}".encode(encoding)).decode()
+
+    now = masked(f"so {before}{said} it is", secret)
+
+    assert said[4:-4] not in now
+    assert now.startswith("so ")
+    assert now.endswith("[REDACTED] it is")
+
+
+@pytest.mark.parametrize("escaped", [False, True])
+@pytest.mark.parametrize("indent", ["", "    ", "> "])
+def test_base64_in_lines_is_found_across_them(indent, escaped):
+    for padding in range(80):
+        content = "x" * padding + "hunter2" + "y" * 90
+        lines = base64.encodebytes(content.encode()).decode().replace("\n", f"\n{indent}")
+        text = f"attached:\n{indent}{lines}\nbye".strip()
+        now = masked(json.dumps([text])[1:-1] if escaped else text, "hunter2")
+
+        kept = re.sub(r"\\n|[\s>\"]", "", now.partition("attached:")[2])
+        for piece in kept.removesuffix("bye").split("[REDACTED]"):
+            for start in range(4):
+                coded_piece = piece[start : start + (len(piece) - start) // 4 * 4]
+                assert b"hunter2" not in base64.b64decode(coded_piece)
+        assert "[REDACTED]" in now
+        assert now.rstrip('"').endswith("bye")
+
+
+def test_base64_of_base64_is_found():
+    for before in ("", "a", "ab", "abc"):
+        twice = coded(f"{before}{coded('my hunter2!')}")
+        assert masked(f"so k_{twice} it is", "hunter2") == "so [REDACTED] it is"
+
+
+@pytest.mark.parametrize(
+    ("said", "secret"),
+    [
+        (json.dumps({"name": "Zoë O’Brien"}), "zoë o'brien"),
+        (json.dumps({"name": "Zoë O’Brien"}, ensure_ascii=False), "ZOË O'Brien"),
+        ("a=%68unter2&b", "hunter2"),
+        ("my   hunter\n2", "my hunter 2"),
+    ],
+)
+def test_every_spelling_is_found_in_base64(said, secret):
+    assert masked(f"so {coded(said)} it is", secret) == "so [REDACTED] it is"
+
+
+@pytest.mark.parametrize("secret", ["a" * 1998 + "b", "ab " * 3000 + "c", "4" * 64, "a" * 9])
+@pytest.mark.parametrize("piece", ["a", "ab ", "4 ", "%61", "\\u0061", "&#97;", "=61", "YWFh"])
+@pytest.mark.timeout(20)
+def test_a_string_of_any_length_is_searched_in_linear_time(secret, piece):
+    assert masked(piece * (400_000 // len(piece)), secret) is not None
+
+
+def test_matches_at_the_ends_of_pieces_are_found():
+    for offset in range(-8, 4):
+        text = "x " * (64 * 1024 + offset) + "hunter2" + " y" * 5_000
+        assert masked(text, "hunter2") == text.replace("hunter2", "[REDACTED]")
 
 
 def test_base64_in_the_arguments_of_a_tool_is_found():

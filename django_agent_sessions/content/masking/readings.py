@@ -1,0 +1,218 @@
+"""The readings of a text in which a string is searched: as it is, decoded, and in base64.
+
+A text is prepared once for all strings that are searched in it. Each step takes linear time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+
+from django_agent_sessions.content.decoded_text import DecodedText
+from django_agent_sessions.content.work_budget import check_work
+
+from .base64_text import Base64Texts
+from .escapes import MOST_PASSES, decode_escapes, decode_markup, decode_quoted_printable
+from .folding import (
+    NOT_ASCII,
+    ascii_lower,
+    begins_with_mark,
+    bytes_lower,
+    fold,
+    fold_character,
+)
+
+_BLANKS = {False: re.compile(r"\s+"), True: re.compile(r"[\s+]+")}
+_BYTE_BLANKS = {
+    False: re.compile(r"[ \t\n\r\f\v]+"),
+    True: re.compile(r"[ \t\n\r\f\v+]+"),
+}
+GAPS = re.compile(r"[\s\-.()/+_]+")
+_LONGEST_GAP = 3
+_NO_GAP = "\0"
+_NUL = re.compile("\0+")
+_MOST_BASE64 = 2
+"""How deep base64 within base64 is searched."""
+
+
+class Reading:
+    """One form of a text, with the positions of its characters in the text."""
+
+    def __init__(
+        self, text: str, parent: Reading | None, decoded: DecodedText | None, *, is_bytes: bool
+    ) -> None:
+        self.text = text
+        self._parent = parent
+        self._decoded = decoded
+        self._is_bytes = is_bytes
+        self._flat: dict[bool, str] = {}
+        self._flattened: dict[bool, DecodedText] = {}
+
+    def original(self, start: int, end: int) -> tuple[int, int]:
+        """Return the span in the searched text of a span in this reading."""
+        if self._decoded is None or self._parent is None:
+            return start, end
+        return self._parent.original(*self._decoded.original(start, end))
+
+    def find(self, form: str, *, plus: bool) -> Iterator[tuple[int, int]]:
+        """Yield where a folded string is in this reading; with ``plus``, + is a space."""
+        if not form or form not in self._flat_text(plus):
+            return
+        flattened = self._flattened_text(plus)
+        position = flattened.text.find(form)
+        while position >= 0:
+            end = position + len(form)
+            start_folded, end_folded = flattened.original(position, end)
+            if self._is_bytes or not begins_with_mark(self._folded_text, end_folded):
+                yield self._unfolded(start_folded, end_folded)
+            position = flattened.text.find(form, end)
+
+    def find_number(self, letters: str) -> Iterator[tuple[int, int]]:
+        """Yield where a number is in this reading, with its digits in any groups."""
+        if letters not in self._without_gaps:
+            return
+        grouped, text = self._grouped, self._folded_text
+        position = grouped.text.find(letters)
+        while position >= 0:
+            start, end = grouped.original(position, position + len(letters))
+            whole = not (text[start - 1 : start].isdigit() or text[end : end + 1].isdigit())
+            if whole:
+                yield self._unfolded(start, end)
+            position = grouped.text.find(letters, position + (len(letters) if whole else 1))
+
+    # --- folded, with the positions only where something was found ---------------------------
+
+    def _unfolded(self, start: int, end: int) -> tuple[int, int]:
+        if self._folded is not None:
+            start, end = self._folded.original(start, end)
+        return self.original(start, end)
+
+    @cached_property
+    def _folded(self) -> DecodedText | None:
+        if self._is_bytes or self.text.isascii():
+            return None
+        return DecodedText(self.text, NOT_ASCII, lambda match: fold_character(match[0]))
+
+    @cached_property
+    def _folded_text(self) -> str:
+        if self._is_bytes:
+            return bytes_lower(self.text)
+        return ascii_lower(self.text if self._folded is None else self._folded.text)
+
+    @cached_property
+    def _quick(self) -> str:
+        """The folded text without positions, which takes less time."""
+        return self._folded_text if self._is_bytes else fold(self.text)
+
+    def _flat_text(self, plus: bool) -> str:
+        if plus not in self._flat:
+            check_work()
+            self._flat[plus] = self._blanks(plus).sub(" ", self._quick)
+        return self._flat[plus]
+
+    def _flattened_text(self, plus: bool) -> DecodedText:
+        if plus not in self._flattened:
+            check_work()
+            blanks = self._blanks(plus)
+            self._flattened[plus] = DecodedText(self._folded_text, blanks, lambda match: " ")
+        return self._flattened[plus]
+
+    def _blanks(self, plus: bool) -> re.Pattern[str]:
+        return (_BYTE_BLANKS if self._is_bytes else _BLANKS)[plus]
+
+    @cached_property
+    def _without_gaps(self) -> str:
+        return GAPS.sub("", self._quick)
+
+    @cached_property
+    def _grouped(self) -> DecodedText:
+        return DecodedText(
+            self._folded_text,
+            GAPS,
+            lambda match: "" if match.end() - match.start() <= _LONGEST_GAP else _NO_GAP,
+        )
+
+
+class SearchedText:
+    """A text, or bytes as one character each, prepared for a search."""
+
+    def __init__(
+        self, text: str, *, is_bytes: bool = False, shortest: int = 0, depth: int = 0
+    ) -> None:
+        """``shortest`` is the length of the shortest searched string."""
+        self.text = text
+        self._shortest = shortest
+        self.is_bytes = is_bytes
+        self._depth = depth
+
+    @cached_property
+    def _plain(self) -> Reading:
+        return Reading(self.text, None, None, is_bytes=self.is_bytes)
+
+    @cached_property
+    def _decoded(self) -> list[Reading]:
+        return self._passes(self._plain)
+
+    @cached_property
+    def readings(self) -> list[Reading]:
+        """The readings; the first one is the text as it is."""
+        plain = self._plain
+        bases = [plain]
+        if self.is_bytes and "\0" in self.text:
+            # UTF-16 of most texts is their UTF-8 with NULs between.
+            bases.append(self._derive(plain, DecodedText(self.text, _NUL, lambda match: "")))
+        found = list(bases)
+        for base in bases:
+            decoded = self._decoded if base is plain else self._passes(base)
+            found += decoded
+            if (markup := decode_markup(base.text)) is not None:
+                found += [only := self._derive(base, markup), *self._passes(only)]
+            for reading in (base, *decoded[:1]):
+                if (quoted := decode_quoted_printable(reading.text)) is not None:
+                    found += [only := self._derive(reading, quoted), *self._passes(only)]
+        return found
+
+    def _passes(self, reading: Reading) -> list[Reading]:
+        found: list[Reading] = []
+        while len(found) < MOST_PASSES and (decoded := decode_escapes(reading.text)) is not None:
+            check_work()
+            reading = self._derive(reading, decoded)
+            found.append(reading)
+        return found
+
+    def _derive(self, parent: Reading, decoded: DecodedText) -> Reading:
+        return Reading(decoded.text, parent, decoded, is_bytes=self.is_bytes)
+
+    @cached_property
+    def encoded(self) -> list[EncodedTexts]:
+        """The base64 in the text as it is, and in its first decoded reading."""
+        if self._depth >= _MOST_BASE64:
+            return []
+        check_work()
+        return [
+            EncodedTexts(reading, found, self._shortest, self._depth + 1)
+            for reading in (self._plain, *self._decoded[:1])
+            if (found := Base64Texts(reading.text, self._shortest)).content
+        ]
+
+
+class EncodedTexts:
+    """The base64 in one reading of a text, decoded and prepared for a search."""
+
+    def __init__(self, reading: Reading, found: Base64Texts, shortest: int, depth: int) -> None:
+        self._reading = reading
+        self._found = found
+        self.content = SearchedText(found.content, is_bytes=True, shortest=shortest, depth=depth)
+        """The bytes of all base64."""
+        self.texts = SearchedText(found.texts, shortest=shortest, depth=depth)
+        """Those that are UTF-8 with other characters than ASCII."""
+
+    def original(self, start: int, end: int) -> tuple[int, int] | None:
+        """Return the span in the searched text of a span in ``content``."""
+        span = self._found.original(start, end)
+        return None if span is None else self._reading.original(*span)
+
+    def original_of_text(self, start: int, end: int) -> tuple[int, int]:
+        """Return the span in the searched text of a span in ``texts``."""
+        return self._reading.original(*self._found.original_of_text(start, end))
