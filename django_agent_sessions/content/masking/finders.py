@@ -58,8 +58,7 @@ class Finder(Protocol):
 
 
 class TextFinder:
-    r"""Finds a string in any case, white space, normalization and typographic variant, escaped
-    in any way of ``escapes``, and in base64.
+    """Finds a string in any case and typographic variant, escaped in any way, and in base64.
 
     A number of at least eight digits, with or without letters, matches with other separators, too.
     """

@@ -167,11 +167,15 @@ class SearchedText:
             decoded = self._decoded if base is plain else self._passes(base)
             found += decoded
             if (markup := decode_markup(base.text)) is not None:
-                found += [only := self._derive(base, markup), *self._passes(only)]
+                found += self._with_passes(base, markup)
             for reading in (base, *decoded[:1]):
                 if (quoted := decode_quoted_printable(reading.text)) is not None:
-                    found += [only := self._derive(reading, quoted), *self._passes(only)]
+                    found += self._with_passes(reading, quoted)
         return found
+
+    def _with_passes(self, parent: Reading, decoded: DecodedText) -> list[Reading]:
+        reading = self._derive(parent, decoded)
+        return [reading, *self._passes(reading)]
 
     def _passes(self, reading: Reading) -> list[Reading]:
         found: list[Reading] = []
