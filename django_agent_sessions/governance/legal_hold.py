@@ -8,9 +8,9 @@ from uuid import UUID
 from django.utils import timezone
 
 from django_agent_sessions import audit
-from django_agent_sessions.exceptions import LegalHoldError
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
+from django_agent_sessions.models.holds import legal_hold_error
 
 if TYPE_CHECKING:
     from .session_change import SessionChange
@@ -42,9 +42,7 @@ def check_and_record_deletion(instance: Session, using: str, **kwargs: Any) -> N
         TOMBSTONE_NAMESPACE,
     )
     if held:
-        raise LegalHoldError(
-            f"session {instance.session_id!r} is under legal hold; release it first", [instance]
-        )
+        raise legal_hold_error([instance])
     if namespace != TOMBSTONE_NAMESPACE:
         audit.record(
             AuditEvent.Action.DELETED,
@@ -65,7 +63,9 @@ def _set(session: UUID, held: bool, *, reason: str, actor: Any, using: str | Non
         # Deleting content reads the flag under a lock of this row, which excludes this lock.
         rows = Session.objects.using(current.using).filter(pk=session)
         number = row.change + 1
-        rows.update(legal_hold=held, change=number, header_change=number, updated_at=timezone.now())
+        rows.update_locked(
+            legal_hold=held, change=number, header_change=number, updated_at=timezone.now()
+        )
         current.record(AuditEvent.Action.HELD if held else AuditEvent.Action.RELEASED)
         if not held:
             _discard_replaced_texts(current)

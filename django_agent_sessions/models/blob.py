@@ -7,12 +7,13 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
+from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.values.ids import new_id
 
-from .sessions import Session
+from .sessions import Session, SessionRelated
 
 
-class Blob(models.Model):
+class Blob(SessionRelated):
     """A large binary of a session's messages; its file is stored once per session."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -27,6 +28,8 @@ class Blob(models.Model):
     storage = models.CharField(_("storage"), max_length=100, editable=False)
     file = models.CharField(_("file"), max_length=255, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+
+    objects = RowQuerySet.as_manager()
 
     content_columns = ContentColumns(
         "blob",

@@ -16,6 +16,8 @@ from django_agent_sessions.db.vendors import database_vendor
 from django_agent_sessions.values.ids import MAX_ID_LENGTH
 
 if TYPE_CHECKING:
+    from django_agent_sessions.models.querysets import HeldQuerySet
+
     # Fields are generic for the type checker only.
     _CharField = models.CharField[str, str]
     _TextField = models.TextField[Any, Any]
@@ -181,14 +183,18 @@ def sealed_columns(
     }
 
 
-def update_one(rows: models.QuerySet[Any], content: Mapping[str, Any], **columns: Any) -> int:
-    """Update the one row of a queryset, with its content columns sealed for it."""
+def update_one(rows: HeldQuerySet[Any], content: Mapping[str, Any], **columns: Any) -> int:
+    """Update the one row of a queryset, with its content columns sealed for it.
+
+    The caller has locked the row's session, and checked it for a legal hold.
+    """
     if codec.is_plain():
-        return rows.update(**content, **columns)
+        return rows.update_locked(**content, **columns)
     key = rows.values_list("pk", flat=True).first()
     if key is None:
         return 0
-    return rows.filter(pk=key).update(**sealed_columns(rows.model, key, content), **columns)
+    sealed = sealed_columns(rows.model, key, content)
+    return rows.filter(pk=key).update_locked(**sealed, **columns)
 
 
 def with_row(connection: BaseDatabaseWrapper, field: ExactJSONField, key: str, text: str) -> str:

@@ -24,17 +24,24 @@ from django.db.models import (
 )
 from django.utils import timezone
 
-from django_agent_sessions.exceptions import AuditError, LegalHoldError
-from django_agent_sessions.models import deletion
+from django_agent_sessions.exceptions import AuditError
+from django_agent_sessions.models import deletion, holds
 from django_agent_sessions.values.ids import SessionKey
 from django_agent_sessions.values.owners import reached
 
 if TYPE_CHECKING:
-    from django_agent_sessions import models as tables
+    from django_agent_sessions import models as tables  # noqa: F401 - in the base classes
 
 
 M = TypeVar("M", bound=models.Model)
 
+_BULK_CREATE_ARGUMENTS = (
+    "batch_size",
+    "ignore_conflicts",
+    "update_conflicts",
+    "update_fields",
+    "unique_fields",
+)
 _LAST_CHARACTER = "\U0010ffff"
 _MAIN_BRANCH = 0
 _MAX_AGENTS = 100
@@ -59,18 +66,44 @@ def key_condition(key: SessionKey, prefix: str = "") -> Q:
     return Q(**{f"{prefix}{name}": value for name, value in key._asdict().items()})
 
 
-def check_none_held(sessions: models.QuerySet[tables.Session]) -> None:
-    """Raise if a session is under legal hold.
+class HeldQuerySet(models.QuerySet[M]):
+    """Rows whose content a legal hold protects."""
 
-    Called before a deletion, because an error in the middle of one would break the caller's
-    transaction.
-    """
-    if held := list(sessions.filter(legal_hold=True)[:100]):
-        names = ", ".join(repr(session.session_id) for session in held[:5])
-        raise LegalHoldError(f"session {names} is under legal hold; release it first", held)
+    def update(self, **kwargs: Any) -> int:
+        """Update the rows; raise ``LegalHoldError`` if that would change held content."""
+        if self.query.is_sliced or not holds.is_protected(self.model, kwargs):
+            return super().update(**kwargs)
+        self._for_write = True
+        with transaction.atomic(self.db):
+            holds.lock_and_check(self)
+            return super().update(**kwargs)
+
+    def update_locked(self, **kwargs: Any) -> int:
+        """Update rows whose sessions the caller has locked and checked for a legal hold."""
+        return super().update(**kwargs)
+
+    def bulk_update(self, objs: Any, fields: Any, batch_size: int | None = None) -> int:
+        """Update rows as :meth:`update` does."""
+        self._for_write = True
+        # Django's own transaction would leave the caller's one unusable after an error.
+        with transaction.atomic(self.db):
+            return super().bulk_update(objs, fields, batch_size=batch_size)
+
+    def bulk_create(self, objs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Insert rows; raise ``NotSupportedError`` for updates of the content of existing ones."""
+        given = {**dict(zip(_BULK_CREATE_ARGUMENTS, args, strict=False)), **kwargs}
+        if given.get("update_conflicts"):
+            holds.refuse_upsert(self.model, given.get("update_fields"))
+        return super().bulk_create(objs, *args, **kwargs)
+
+    update.alters_data = True  # type: ignore[attr-defined] # read by Django
+    bulk_update.alters_data = True  # type: ignore[attr-defined] # read by Django
+    bulk_create.alters_data = True  # type: ignore[attr-defined] # read by Django
+    update_locked.alters_data = True  # type: ignore[attr-defined] # read by Django
+    update_locked.queryset_only = True  # type: ignore[attr-defined] # read by Django
 
 
-class SessionQuerySet(models.QuerySet["tables.Session"]):
+class SessionQuerySet(HeldQuerySet["tables.Session"]):
     """Sessions."""
 
     def delete(self) -> tuple[int, dict[str, int]]:
@@ -84,7 +117,7 @@ class SessionQuerySet(models.QuerySet["tables.Session"]):
                 transaction, a session that is put under legal hold meanwhile can raise it after
                 others were deleted.
         """
-        check_none_held(self.order_by() if not self.query.is_sliced else self)
+        holds.check_none_held(self.order_by() if not self.query.is_sliced else self)
         # Let Django raise its own error for querysets that it cannot delete.
         deletable = not (self.query.is_sliced or self.query.distinct or self.query.combinator)
         if deletable and self._fields is None and deletion.can_commit_batches(self.db):  # type: ignore[attr-defined] # as Django checks it
@@ -151,29 +184,19 @@ def _compare_row(operator: str, moment: datetime, key: UUID) -> Func:
     )
 
 
-class RowQuerySet(models.QuerySet[M]):
+class RowQuerySet(HeldQuerySet[M]):
     """Rows that belong to sessions."""
 
     def delete(self) -> tuple[int, dict[str, int]]:
         """Delete the rows; raise LegalHoldError if one belongs to a session under legal hold."""
         if self.query.is_sliced:
             return super().delete()  # Django raises its own error.
-        sessions: Any = self.model._meta.get_field("session").related_model
         with transaction.atomic(self.db):
-            # Lock the sessions' rows first, so that none is put under legal hold meanwhile.
-            owning = sessions._base_manager.using(self.db).filter(
-                pk__in=self.order_by().values("session")
-            )
-            locked = list(owning.select_for_update())
-            if held := [row for row in locked if row.legal_hold]:
-                raise LegalHoldError(
-                    f"session {held[0].session_id!r} is under legal hold; release it first", held
-                )
+            locked = holds.lock_and_check(self)
             first_deleted = self.first_positions()
             deleted = self.delete_locked()
             if deleted[0]:
-                changed = sessions._base_manager.using(self.db)
-                changed.filter(pk__in=[row.pk for row in locked]).update(change=F("change") + 1)
+                holds.count_change(locked, self.db)
                 self.mark_moved(first_deleted)
             return deleted
 

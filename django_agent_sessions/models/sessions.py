@@ -7,21 +7,15 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models, transaction
-from django.db.models import F
 from django.db.models.deletion import Collector
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from django_agent_sessions.exceptions import LegalHoldError
-from django_agent_sessions.models import deletion
+from django_agent_sessions.models import deletion, holds
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.models.fields import ExactJSONField, IdField
-from django_agent_sessions.models.querysets import (
-    MessageQuerySet,
-    RowQuerySet,
-    SessionQuerySet,
-    check_none_held,
-)
+from django_agent_sessions.models.holds import HeldModel
+from django_agent_sessions.models.querysets import MessageQuerySet, RowQuerySet, SessionQuerySet
 from django_agent_sessions.values.ids import MAX_SCOPE_LENGTH, SessionKey, new_id
 
 MAIN_BRANCH = 0
@@ -35,8 +29,7 @@ def cascade_unless_held(
 
     Raises ``LegalHoldError``, a ``ProtectedError``, if a session is under legal hold.
     """
-    if held := list(sub_objs.filter(legal_hold=True)):
-        raise LegalHoldError("the user owns sessions under legal hold; release them first", held)
+    holds.check_none_held(sub_objs, "the user owns sessions")
     if hasattr(collector, "add_edge") and hasattr(collector, "model_objs"):
         # The admin's confirmation page: CASCADE would read every message completely.
         for session in sub_objs:
@@ -48,7 +41,7 @@ def cascade_unless_held(
         models.CASCADE(collector, field, sub_objs, using)
 
 
-class Session(models.Model):
+class Session(HeldModel):
     """A conversation, or a group of agents that work together, with one owner."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -161,7 +154,7 @@ class Session(models.Model):
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         """Delete the session and its rows, unless it is under legal hold."""
         row = Session.objects.using(kwargs.get("using") or self._state.db).filter(pk=self.pk)
-        check_none_held(row)
+        holds.check_none_held(row)
         count: Counter[str] = Counter()
         if deletion.can_commit_batches(row.db) and deletion.key_if_large(row):
             count += deletion.delete_messages(row, self.pk)
@@ -169,7 +162,7 @@ class Session(models.Model):
         return count.total(), dict(count)
 
 
-class SessionRelated(models.Model):
+class SessionRelated(HeldModel):
     """Base class of rows that belong to a session and its legal hold."""
 
     class Meta:
@@ -177,15 +170,11 @@ class SessionRelated(models.Model):
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         """Delete the row, unless its session is under legal hold."""
-        using = kwargs.get("using") or self._state.db
-        key: Any = self.session_id  # type: ignore[attr-defined] # every subclass has it
-        session = Session.objects.using(using).filter(pk=key)
+        using: Any = kwargs.get("using") or self._state.db
         with transaction.atomic(using):
-            # Locked, so that it is not put under legal hold meanwhile.
-            session.select_for_update().first()
-            check_none_held(session)
+            locked = holds.lock_and_check(type(self)._base_manager.using(using).filter(pk=self.pk))
             deleted = super().delete(*args, **kwargs)
-            session.update(change=F("change") + 1)
+            holds.count_change(locked, using)
         return deleted
 
 

@@ -133,7 +133,7 @@ class Snapshot(SessionRelated):
         return self.snapshot_id or str(_("latest"))
 
 
-class StoredObject(models.Model):
+class StoredObject(SessionRelated):
     """Bytes under a key of an SDK's storage, if they are not parsed as a snapshot.
 
     Objects with a session are deleted and redacted with it.
@@ -161,6 +161,8 @@ class StoredObject(models.Model):
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
 
+    objects = RowQuerySet.as_manager()
+
     content_columns = ContentColumns(
         "object",
         # The bytes are in the parts.
@@ -186,7 +188,7 @@ class StoredObject(models.Model):
         return self.key
 
 
-class StoredPart(models.Model):
+class StoredPart(SessionRelated):
     """A part of a stored object's bytes, which may exceed the maximum size of a statement."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -195,6 +197,8 @@ class StoredPart(models.Model):
     )
     number = models.PositiveIntegerField(_("number"), editable=False)
     data = models.BinaryField(_("data"))
+
+    objects = RowQuerySet.as_manager()
 
     # Read and written as a column of the stored object.
     content_columns = ContentColumns("part", {"data": ContentKind.BYTES}, session=None)

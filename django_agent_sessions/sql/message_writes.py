@@ -186,14 +186,21 @@ no lock that conflicts with them but not with other appends: appends to a sessio
 """
 
 
-def at_epoch(using: str, session: UUID, epoch: int) -> RawSQL:
-    """Return a subquery, for ``filter(session__in=…)``, that requires a redaction epoch."""
+def free_at_epoch(using: str, session: UUID, epoch: int | None) -> RawSQL:
+    """Return a subquery, for ``filter(session__in=…)``.
+
+    It requires that the session is under no legal hold, and a redaction epoch if that is not None.
+    """
     connection = connections[using]
     quote = connection.ops.quote_name
+    same_epoch = "" if epoch is None else f" AND {quote('redaction_epoch')} = %s"
     return RawSQL(  # noqa: S611 - names of our own columns
         f"SELECT {quote('id')} FROM {quote(Session._meta.db_table)} WHERE {quote('id')} = %s "
-        f"AND {quote('redaction_epoch')} = %s{_SHARED.get(database_vendor(connection), '')}",
-        [Session._meta.pk.get_db_prep_save(session, connection), epoch],
+        f"AND NOT {quote('legal_hold')}{same_epoch}{_SHARED.get(database_vendor(connection), '')}",
+        [
+            Session._meta.pk.get_db_prep_save(session, connection),
+            *([] if epoch is None else [epoch]),
+        ],
     )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from django.db.models import F, QuerySet
+from django.db.models import F
 from django.utils import timezone
 
 from django_agent_sessions.content import dialects
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, Snapshot
 from django_agent_sessions.models.fields import sealed_columns, update_one
+from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, AgentState, SnapshotRecord
 
@@ -142,7 +143,7 @@ def settle_agent(
         "internal_state": _with_names(state.internal_state, row, became_main),
         "window": references_to_window(messages, length),
     }
-    SessionAgent.objects.using(using).filter(pk=agent.id).update(
+    SessionAgent.objects.using(using).filter(pk=agent.id).update_locked(
         **sealed_columns(SessionAgent, agent.id, columns), updated_at=now
     )
     update_snapshot(
@@ -155,7 +156,7 @@ def settle_agent(
     )
 
 
-def update_snapshot(rows: QuerySet[Snapshot], content: Mapping[str, Any], **columns: Any) -> int:
+def update_snapshot(rows: RowQuerySet[Snapshot], content: Mapping[str, Any], **columns: Any) -> int:
     """Write the content of a snapshot, if there is one, and increase its revision."""
     return update_one(rows, content, **columns, revision=F("revision") + 1)
 

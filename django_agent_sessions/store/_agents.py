@@ -25,6 +25,7 @@ from django_agent_sessions.values.records import AgentRecord, AgentState, Sessio
 
 from ._base import insert_unique, retry_reads, write
 from ._context import StorePart, twin
+from ._held_versions import replace_state
 from ._mask_on_write import mask_on_write
 from ._queries import agent_rows, lock_session_row
 from ._statement_sizes import check_values_size
@@ -169,13 +170,13 @@ class Agents(StorePart):
 
         def update(unsure: bool) -> int:
             lock_session_row(self.using, agent.session)
-            rows = agent_rows(self.using).filter(pk=agent.id)
-            if epoch is not None:
-                rows = rows.filter(
-                    session__in=message_writes.at_epoch(self.using, agent.session, epoch)
-                )
-            columns = sealed_columns(SessionAgent, agent.id, _state_columns(data))
-            return rows.update(**columns, updated_at=timezone.now())
+            rows, content = agent_rows(self.using).filter(pk=agent.id), _state_columns(data)
+            free = message_writes.free_at_epoch(self.using, agent.session, epoch)
+            columns = sealed_columns(SessionAgent, agent.id, content)
+            updated = rows.filter(session__in=free).update_locked(
+                **columns, updated_at=timezone.now()
+            )
+            return updated or replace_state(self.using, agent.session, rows, content, epoch=epoch)
 
         if not write(self.using, update, what=what):
             if epoch is not None and agent_rows(self.using).filter(pk=agent.id).exists():

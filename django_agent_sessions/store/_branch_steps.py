@@ -53,12 +53,12 @@ def move_to_branch(
     remaining = conversation(using, agent).filter(message_id__lte=to)
     turns = TurnUsage.objects.using(using).filter(agent=agent.id, branch=source)
     turns.filter(turn__gt=remaining.filter(role="user").count()).update(branch=number)
-    conversation(using, agent).filter(message_id__gt=to).order_by().update(branch=number)
+    conversation(using, agent).filter(message_id__gt=to).order_by().update_locked(branch=number)
     # Only the earlier messages are left on the source branch now.
     copied = copy_messages(using, conversation(using, agent), agent.on_branch(number))
     snapshots = snapshot_rows(using, agent).filter(branch=source, length__gt=to + 1)
     # The latest snapshot stays with the conversation that the agent continues.
-    snapshots.exclude(snapshot_id="").update(branch=number)
+    snapshots.exclude(snapshot_id="").update_locked(branch=number)
     count_usage(using, agent, Usage(messages=copied))
     return branch_record(agent, number, row, length)
 
@@ -99,16 +99,23 @@ def swap_with_main(
     _move_branch(using, agent, MAIN_BRANCH, free)
     _move_branch(using, agent, number, MAIN_BRANCH)
     conversation(using, main).order_by().update(change=change)
-    former_main = Branch(session_id=agent.session, agent_id=agent.id) if row is None else row
-    # A new name, because it now holds other messages than the branch that had the old name.
-    former_main.number, former_main.name = free, f"branch-{free}"
-    former_main.kind, former_main.parent, former_main.start = (
-        Branch.Kind.REWOUND,
-        MAIN_BRANCH,
-        start,
-    )
-    former_main.created_at = timezone.now()
-    former_main.save(using=using)
+    columns = {
+        "number": free,
+        # A new name, because it now holds other messages than the branch that had the old name.
+        "name": f"branch-{free}",
+        "kind": Branch.Kind.REWOUND,
+        "parent": MAIN_BRANCH,
+        "start": start,
+        "created_at": timezone.now(),
+    }
+    if row is None:
+        former_main = Branch(session_id=agent.session, agent_id=agent.id, **columns)
+        former_main.save(using=using, force_insert=True)
+    else:
+        former_main = row
+        branch_rows(using, agent).filter(pk=row.pk).update_locked(**columns)
+        for name, value in columns.items():
+            setattr(row, name, value)
     others = branch_rows(using, agent).exclude(pk=former_main.pk)
     others.filter(parent=MAIN_BRANCH).update(parent=free)
     others.filter(parent=number).update(parent=MAIN_BRANCH)
@@ -116,9 +123,9 @@ def swap_with_main(
 
 
 def _move_branch(using: str, agent: AgentRecord, number: int, to: int) -> None:
-    conversation(using, agent.on_branch(number)).order_by().update(branch=to)
+    conversation(using, agent.on_branch(number)).order_by().update_locked(branch=to)
     snapshots = snapshot_rows(using, agent).exclude(snapshot_id="")
-    snapshots.filter(branch=number).update(branch=to)
+    snapshots.filter(branch=number).update_locked(branch=to)
     turns = TurnUsage.objects.using(using).filter(agent=agent.id, branch=number)
     turns.update(branch=to)
 

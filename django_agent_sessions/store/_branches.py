@@ -14,11 +14,11 @@ from uuid import UUID
 from django_agent_sessions.blobs import delete_unreferenced, is_enabled
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
-    LegalHoldError,
     SessionConflictError,
     SessionNotFoundError,
 )
 from django_agent_sessions.models import MAIN_BRANCH, Branch, Session, Snapshot, TurnUsage
+from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.values.records import AgentRecord, BranchRecord, Usage
 
 from ._agent_states import LATEST_SNAPSHOT_ID, insert_snapshot, settle_agent, with_agent_lock
@@ -299,10 +299,7 @@ class Branches(StorePart):
         what = f"deleting branch {number} of agent {agent.agent_id!r}"
 
         def delete(session: Session) -> int:
-            if session.legal_hold:
-                raise LegalHoldError(
-                    f"{what}: its session is under legal hold; release it first", [session]
-                )
+            refuse_if_held(session, what)
             find_branch_row(self.using, agent, number, what)
             if number == MAIN_BRANCH:
                 raise SessionNotFoundError(f"{what}: the main branch cannot be deleted")

@@ -28,6 +28,7 @@ from django_agent_sessions.sql.message_writes import RedactedRow, redact_rows
 
 from ._content_rows import Copy
 from ._encrypted_summaries import redacted_summaries
+from ._held_versions import keep_edited_messages
 from ._object_bytes import write_bytes
 from ._rows import MessageRow, sealed_payload
 from ._statement_sizes import check_statement_size, check_values_size
@@ -72,6 +73,8 @@ def replace_messages(
     rows = []
     messages = list(messages)
     messages += redacted_summaries(using, event.session, [key for key, _, _ in messages])
+    if keep:
+        keep_edited_messages(using, [key for key, _, _ in messages])
     for key, revision, row in messages:
         check_statement_size(using, row.texts * 2)
         neutral = row.neutral_columns()
@@ -90,8 +93,9 @@ def discard_originals(
     while a legal hold kept the first ones.
     """
     rows = SessionMessage.objects.using(using).filter(session=session, pk__in=keys)
+    columns = {} if redacted else {"redact_message": None}
     with secure_delete(using):
-        rows.update(message=F("redact_message"), **({} if redacted else {"redact_message": None}))
+        rows.update_locked(message=F("redact_message"), **columns)
     update_references(using, session, keys)
 
 
@@ -99,12 +103,12 @@ def replace_references(using: str, snapshot: UUID, messages: list[Any], length: 
     """Write the references of a snapshot to messages, after these got other positions."""
     rows = Snapshot.objects.using(using).filter(pk=snapshot)
     columns = sealed_columns(Snapshot, snapshot, {"messages": messages})
-    rows.update(**columns, length=length, revision=F("revision") + 1)
+    rows.update_locked(**columns, length=length, revision=F("revision") + 1)
 
 
 def replace_derived(using: str, message: UUID, columns: Mapping[str, Any]) -> None:
     """Write the columns that are read from a message's payload."""
-    SessionMessage.objects.using(using).filter(pk=message).update(**columns)
+    SessionMessage.objects.using(using).filter(pk=message).update_locked(**columns)
 
 
 def is_original_kept(session: Session) -> bool:

@@ -202,7 +202,7 @@ class ImportStore(StoreOperations):
                 return existing[0]
             with tracked_atomic(self.using):
                 created = self.store.create(session_id, created_at=created_at, **initial)
-                session_rows(self.using).filter(pk=created.id).update(
+                session_rows(self.using).filter(pk=created.id).update_locked(
                     origin=origin, **later_columns
                 )
             return created
@@ -320,7 +320,7 @@ class ImportStore(StoreOperations):
 
 def _update_session(using: str, session: SessionRecord, what: str, **columns: Any) -> None:
     rows = session_rows(using).filter(pk=session.id, redaction_epoch=session.redaction_epoch)
-    if not rows.update(**columns):
+    if not rows.update_locked(**columns):
         raise SessionConflictError(f"{what}: the session was deleted or redacted meanwhile")
 
 

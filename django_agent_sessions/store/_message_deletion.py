@@ -11,13 +11,13 @@ from django_agent_sessions.blobs import delete_unreferenced, is_enabled, restore
 from django_agent_sessions.content import exact_json
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
-    LegalHoldError,
     SessionConflictError,
     SessionNotFoundError,
     StaleSessionError,
 )
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
+from django_agent_sessions.models.holds import check_none_held, refuse_if_held
 from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, PositionedPayload, Usage
@@ -108,8 +108,8 @@ def clear_messages(using: str, agent: AgentRecord, epoch: int | None) -> int:
         if epoch not in (None, session.redaction_epoch):
             raise StaleSessionError(f"{what}: content was redacted; reload the session and retry")
         rows = conversation(using, agent).order_by()
-        if session.legal_hold and rows.exists():
-            raise _held(session, what)
+        if rows.exists():
+            refuse_if_held(session, what)
         deleted = rows.delete_locked()[0]
         if deleted:
             move_counters(session_rows(using).filter(pk=agent.session), Usage(messages=-deleted))
@@ -129,9 +129,4 @@ def clear_messages(using: str, agent: AgentRecord, epoch: int | None) -> int:
 def check_session_not_held(using: str, agent: AgentRecord, what: str) -> None:
     """Raise LegalHoldError if the session is under legal hold."""
     held = Session.objects.using(using).filter(pk=agent.session, legal_hold=True)
-    if row := held.first():
-        raise _held(row, what)
-
-
-def _held(session: Session, what: str) -> LegalHoldError:
-    return LegalHoldError(f"{what}: its session is under legal hold; release it first", [session])
+    check_none_held(held, what)

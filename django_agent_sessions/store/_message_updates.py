@@ -6,18 +6,21 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models import Case, Exists, F, OuterRef, Q, Subquery, Value, When
 
 from django_agent_sessions.blobs import Uploads, is_enabled, update_references
 from django_agent_sessions.content import codec
 from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.values.records import AgentRecord
 
 from ._base import tracked_atomic
+from ._held_versions import keep_message, lock_without_key
 from ._queries import lock_session_row
 from ._rows import MessageRow
 
 _UNDER_HOLD = Exists(Session.objects.filter(pk=OuterRef("session"), legal_hold=True))
+_HAS_EDIT_UNDER_HOLD = Q(_UNDER_HOLD, redact_message__isnull=False)
 _SESSION_CHANGE = Subquery(Session.objects.filter(pk=OuterRef("session")).values("change"))
 
 
@@ -38,31 +41,45 @@ def _replacing_columns(row: MessageRow, key: UUID | None) -> dict[str, Any]:
     }
 
 
-def _replace(rows: QuerySet[SessionMessage], row: MessageRow) -> int:
+def _replace(
+    using: str, agent: AgentRecord, rows: RowQuerySet[SessionMessage], row: MessageRow
+) -> int:
+    """Replace one message; under legal hold, keep each version that it had."""
+    if updated := _write(rows.exclude(_HAS_EDIT_UNDER_HOLD), row):
+        return updated
+    with tracked_atomic(using):
+        lock_without_key(using, agent.session)
+        if (edited := rows.filter(_HAS_EDIT_UNDER_HOLD).first()) is None:
+            return 0
+        keep_message(using, edited, agent.dialect)
+        return _write(rows, row)
+
+
+def _write(rows: RowQuerySet[SessionMessage], row: MessageRow) -> int:
     key = None
     if not codec.is_plain():
         key = rows.values_list("pk", flat=True).first()
         if key is None:
             return 0
         rows = rows.filter(pk=key)
-    return rows.update(**_replacing_columns(row, key))
+    return rows.update_locked(**_replacing_columns(row, key))
 
 
 def update_row(
     using: str,
     agent: AgentRecord,
-    rows: QuerySet[SessionMessage],
+    rows: RowQuerySet[SessionMessage],
     row: MessageRow,
     uploads: Uploads,
 ) -> int:
     """Replace one message and the binaries that it references."""
     if not uploads and not is_enabled():
-        return _replace(rows, row)
+        return _replace(using, agent, rows, row)
     with tracked_atomic(using):
         lock_session_row(using, agent.session)
         uploads.store()
         key = rows.values_list("pk", flat=True).first()
-        updated = _replace(rows, row)
+        updated = _replace(using, agent, rows, row)
         if key is not None and updated:
             update_references(using, agent.session, [key])
         else:

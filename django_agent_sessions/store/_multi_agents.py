@@ -8,18 +8,19 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
 from django.utils import timezone
 
 from django_agent_sessions.exceptions import SessionConflictError, StaleSessionError
 from django_agent_sessions.models import SessionMultiAgent
 from django_agent_sessions.models.fields import CorruptPayload, update_one
+from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.sql import lookup, message_writes
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import MultiAgentRecord, SessionRecord
 
 from ._base import insert_unique, retry_reads, write
 from ._context import StorePart, twin
+from ._held_versions import replace_state
 from ._mask_on_write import mask_on_write
 from ._queries import lock_session_row
 from ._statement_sizes import check_values_size
@@ -141,14 +142,13 @@ class MultiAgents(StorePart):
         state = mask_on_write(state)
         check_values_size(self.using, state)
         what = f"updating orchestrator {multi_agent_id!r}"
-        rows_at_epoch = rows
-        if epoch is not None:
-            at_epoch = message_writes.at_epoch(self.using, session.id, epoch)
-            rows_at_epoch = rows.filter(session__in=at_epoch)
+        free = message_writes.free_at_epoch(self.using, session.id, epoch)
+        content = {"state": state}
 
         def update(unsure: bool) -> int:
             lock_session_row(self.using, session.id)
-            return update_one(rows_at_epoch, {"state": state}, updated_at=timezone.now())
+            updated = update_one(rows.filter(session__in=free), content, updated_at=timezone.now())
+            return updated or replace_state(self.using, session.id, rows, content, epoch=epoch)
 
         updated = bool(write(self.using, update, what=what))
         if not updated and epoch is not None and rows.exists():
@@ -178,7 +178,7 @@ def _record(row: SessionMultiAgent) -> MultiAgentRecord:
 
 def _multi_agent(
     using: str, session: SessionRecord, multi_agent_id: str
-) -> QuerySet[SessionMultiAgent]:
+) -> RowQuerySet[SessionMultiAgent]:
     return SessionMultiAgent.objects.using(using).filter(
         session=session.id, multi_agent_id=validate_id(multi_agent_id, "multi_agent_id")
     )

@@ -29,7 +29,7 @@ def read_bytes(parts: QuerySet[StoredPart]) -> bytes | None:
 
 def write_bytes(using: str, stored: UUID, data: bytes) -> None:
     """Replace the bytes of an object, in the caller's transaction."""
-    StoredPart.objects.using(using).filter(stored=stored).delete()
+    StoredPart.objects.using(using).filter(stored=stored).delete_locked()
     for number, first in enumerate(range(0, max(len(data), 1), PART_SIZE)):
         key = new_id()
         part = codec.seal_bytes(key, _COLUMN, data[first : first + PART_SIZE])

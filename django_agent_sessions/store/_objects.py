@@ -7,11 +7,11 @@ import json
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, Q
 from django.utils import timezone
 
 from django_agent_sessions.content.dialects import STRANDS
-from django_agent_sessions.exceptions import ConfigurationError, InvalidIdError, LegalHoldError
+from django_agent_sessions.exceptions import ConfigurationError, InvalidIdError
 from django_agent_sessions.models import (
     Session,
     SessionAgent,
@@ -20,7 +20,8 @@ from django_agent_sessions.models import (
     StoredObject,
     StoredPart,
 )
-from django_agent_sessions.models.querysets import begins_with
+from django_agent_sessions.models.holds import refuse_if_held
+from django_agent_sessions.models.querysets import RowQuerySet, begins_with
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import SessionRecord
@@ -96,8 +97,8 @@ class ObjectStore(StoreOperations):
                 stored = self._stored().filter(digest=digest).values_list("pk", flat=True).first()
                 if stored is None:
                     return unsure
-                self._parts().filter(stored=stored).delete()
-                self._stored().filter(pk=stored).delete()
+                self._parts().filter(stored=stored).delete_locked()
+                self._stored().filter(pk=stored).delete_locked()
             return True
 
         return write(self.using, delete, what="deleting a stored object")
@@ -152,10 +153,8 @@ class ObjectStore(StoreOperations):
 
     def _refuse_if_held(self, session: UUID) -> None:
         row = Session.objects.using(self.using).filter(pk=session).select_for_update().first()
-        if row is not None and row.legal_hold:
-            raise LegalHoldError(
-                f"session {row.session_id!r} is under legal hold; release it first", [row]
-            )
+        if row is not None:
+            refuse_if_held(row)
 
     def _digest(self, key: str, owner: Any) -> str:
         if not key or len(key) > _MAX_KEY_LENGTH:
@@ -176,8 +175,8 @@ class ObjectStore(StoreOperations):
         )
         return hashlib.sha256(identity.encode()).hexdigest()
 
-    def _stored(self) -> QuerySet[StoredObject]:
+    def _stored(self) -> RowQuerySet[StoredObject]:
         return StoredObject.objects.using(self.using)
 
-    def _parts(self) -> QuerySet[StoredPart]:
+    def _parts(self) -> RowQuerySet[StoredPart]:
         return StoredPart.objects.using(self.using)

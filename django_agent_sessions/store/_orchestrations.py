@@ -17,6 +17,7 @@ from django_agent_sessions.values.records import Usage
 from ._agent_states import LATEST_SNAPSHOT_ID, update_snapshot
 from ._base import retry_reads
 from ._counters import touch
+from ._held_versions import keep_snapshot, keep_state
 from ._mask_on_write import mask_on_write
 from ._snapshot_finding import SnapshotFinder
 from ._statement_sizes import check_values_size
@@ -64,8 +65,11 @@ class OrchestratorSnapshotStore(SnapshotFinder):
                     multi_agent=key, snapshot_id=LATEST_SNAPSHOT_ID
                 )
             else:
+                if session.legal_hold:
+                    keep_state(self.using, agents.get(), {"state": state})
+                    keep_snapshot(self.using, rows.first(), document, [])
                 new_state = sealed_columns(SessionMultiAgent, key, {"state": state})
-                agents.update(**new_state, updated_at=now)
+                agents.update_locked(**new_state, updated_at=now)
             content = {"document": document, "messages": []}
             if not update_snapshot(rows, content, updated_at=now):
                 Snapshot(

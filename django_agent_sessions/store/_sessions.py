@@ -14,11 +14,11 @@ from django.utils import timezone
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
     ConfigurationError,
-    LegalHoldError,
     SessionConflictError,
     SessionNotFoundError,
 )
 from django_agent_sessions.models import Session
+from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.sql import lookup
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.owners import NOBODY
@@ -62,12 +62,8 @@ def _check_change_of_held_session(session: Session, columns: Mapping[str, Any]) 
     lost = [
         name for name in protected if name in columns and columns[name] != getattr(session, name)
     ]
-    if session.legal_hold and any(getattr(session, name) for name in lost):
-        raise LegalHoldError(
-            f"session {session.session_id!r} is under legal hold; release it before replacing its "
-            f"{' and '.join(lost)}",
-            [session],
-        )
+    if any(getattr(session, name) for name in lost):
+        refuse_if_held(session, f"replacing {' and '.join(lost)}")
 
 
 _MAX_FORKS = 10_000
@@ -139,7 +135,8 @@ class Sessions(StorePart):
                     row.updated_at = timezone.now()
                     row.change = row.header_change = row.change + 1
                     changed = ["updated_at", "change", "header_change"]
-                    row.save(using=self.using, update_fields=[*columns, *changed])
+                    written = {name: getattr(row, name) for name in (*columns, *changed)}
+                    session_rows(self.using).filter(pk=row.pk).update_locked(**written)
                     on_written(self.using, row.pk, "update")
             return session_record(row)
 

@@ -50,6 +50,17 @@ def agent_document(state: AgentState, moment: datetime) -> dict[str, Any]:
     }
 
 
+def orchestrator_document(state: Any, moment: datetime) -> dict[str, Any]:
+    """Return the document of an orchestrator's state."""
+    return {
+        "scope": "multi_agent",
+        "schema_version": "1.0",
+        "created_at": f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z",
+        "data": {"state": state},
+        "app_data": {},
+    }
+
+
 def without_message_references(state: AgentState) -> AgentState:
     """Return a state without the parts that refer to messages, which have changed."""
     manager = state.conversation_manager_state

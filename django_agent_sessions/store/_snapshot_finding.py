@@ -12,6 +12,7 @@ from django.db.models import Q, QuerySet
 from django_agent_sessions.models import Session, Snapshot
 from django_agent_sessions.models.querysets import begins_with, key_condition
 
+from ._agent_states import LATEST_SNAPSHOT_ID
 from ._base import retry_reads, write
 from ._store import StoreOperations
 
@@ -47,6 +48,8 @@ class SnapshotFinder(StoreOperations):
         rows = Snapshot.objects.using(self.using).filter(
             condition, session__scope=self._context.scope
         )
+        # An SDK has no other snapshots of orchestrators; those were kept under a legal hold.
+        rows = rows.exclude(~Q(snapshot_id=LATEST_SNAPSHOT_ID), multi_agent__isnull=False)
         rows = rows.filter(self._context.reach.condition("session__owner"))
         names = rows.order_by().values_list(
             "session__namespace",

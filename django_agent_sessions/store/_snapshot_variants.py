@@ -73,5 +73,5 @@ def replace_variants(using: str, session: UUID, spots: Collection[MessageRef]) -
             if messages != row.messages:
                 rows = Snapshot.objects.using(using).filter(pk=row.pk)
                 columns = sealed_columns(Snapshot, row.pk, {"messages": messages})
-                changed += rows.update(**columns, updated_at=timezone.now())
+                changed += rows.update_locked(**columns, updated_at=timezone.now())
     return changed

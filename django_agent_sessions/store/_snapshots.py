@@ -20,6 +20,7 @@ from django_agent_sessions.values.records import AgentRecord, Usage
 from ._agent_states import LATEST_SNAPSHOT_ID, update_snapshot
 from ._agents import agent_without_state
 from ._counters import touch
+from ._held_versions import keep_snapshot
 from ._mask_on_write import mask_on_write
 from ._queries import agent_rows, conversation, key_at, snapshot_rows
 from ._snapshot_reading import SnapshotReader
@@ -48,7 +49,7 @@ class SnapshotStore(SnapshotReader):
                 saving = plan(head)
                 overwriting = secure_delete(self.using) if saving.updated else None
                 with overwriting or contextlib.nullcontext():
-                    return self._save(head, snapshot_id, saving)
+                    return self._save(head, snapshot_id, saving, held=session.legal_hold)
             except StaleSessionError:
                 raise
             except SessionConflictError as error:
@@ -69,7 +70,9 @@ class SnapshotStore(SnapshotReader):
         revision = self.latest_revision(agent)
         return SaveState(session.pk, session.redaction_epoch, agent, revision, self.last_row(agent))
 
-    def _save(self, head: SaveState, snapshot_id: str, saving: SnapshotWrite) -> SaveState:
+    def _save(
+        self, head: SaveState, snapshot_id: str, saving: SnapshotWrite, *, held: bool
+    ) -> SaveState:
         agent = head.agent
         last, revision = head.last, head.revision
         document, messages = mask_on_write(saving.document), self._cleaned_messages(saving.messages)
@@ -83,6 +86,9 @@ class SnapshotStore(SnapshotReader):
         usage = Usage()
         if saving.appended:
             last, usage = self._append(agent, last, saving.appended)
+        if held:
+            replaced = snapshot_rows(self.using, agent).filter(snapshot_id=snapshot_id).first()
+            keep_snapshot(self.using, replaced, document, messages)
         self._write_row(head, snapshot_id, saving.length, last, document, messages)
         if snapshot_id == LATEST_SNAPSHOT_ID:
             revision = 0 if revision is None else revision + 1
@@ -140,7 +146,7 @@ class SnapshotStore(SnapshotReader):
             latest = snapshot_rows(self.using, agent).filter(
                 snapshot_id=LATEST_SNAPSHOT_ID, branch=MAIN_BRANCH
             )
-            latest.filter(length__gt=keep + 1).update(branch=branch.number)
+            latest.filter(length__gt=keep + 1).update_locked(branch=branch.number)
 
     def _cleaned_messages(self, messages: list[Any]) -> list[Any]:
         return [

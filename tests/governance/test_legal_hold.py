@@ -155,7 +155,8 @@ def test_the_users_page_in_the_admin_shows_a_held_session_as_protected(admin_cli
 
 @pytest.mark.parametrize("way", ["store", "row", "queryset", "base manager", "owner", "owners"])
 def test_a_deletion_is_recorded_with_who_acted_and_no_content(held, bob, way):
-    Session.objects.update(legal_hold=False, title="plantedsecret", message_count=2)
+    legal_hold.release(held.id, reason="closed")
+    Session.objects.update(title="plantedsecret", message_count=2)
 
     with audit.acting(bob):
         WAYS[way]()
@@ -177,7 +178,7 @@ def test_a_deletion_that_is_rolled_back_is_not_recorded(store, session):
 
 
 def test_an_error_about_a_hold_names_the_session_by_its_id_only(held):
-    Session.objects.update(title="plantedsecret")
+    Session.objects.all().update_locked(title="plantedsecret")
     with pytest.raises(LegalHoldError) as refusal, transaction.atomic():
         Session.objects.get().delete()
 

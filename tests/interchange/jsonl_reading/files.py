@@ -30,7 +30,7 @@ def rows() -> dict[str, list[str]]:
 
 def forget() -> None:
     """Empties the database, legal holds and all."""
-    Session.objects.update(legal_hold=False)
+    Session.objects.all().update_locked(legal_hold=False)
     Session.objects.all().delete()
 
 

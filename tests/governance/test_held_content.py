@@ -1,0 +1,287 @@
+"""Under legal hold, content that was recorded stays as it was, and agents go on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.db import NotSupportedError, connections, transaction
+
+from django_agent_sessions.exceptions import LegalHoldError
+from django_agent_sessions.governance import legal_hold
+from django_agent_sessions.governance.redaction import Find, redact
+from django_agent_sessions.models import (
+    Branch,
+    Session,
+    SessionAgent,
+    SessionMessage,
+    SessionMultiAgent,
+    Snapshot,
+    StoredObject,
+    StoredPart,
+)
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store.snapshots import SnapshotStorageStore
+from django_agent_sessions.testing.statements import statements
+from django_agent_sessions.values.owners import EVERYBODY
+from django_agent_sessions.values.records import AgentState
+from tests.governance.redaction.timelines import rows_of
+
+pytestmark = pytest.mark.django_db
+
+TABLES = (Session, SessionAgent, SessionMessage, SessionMultiAgent, Branch, Snapshot, StoredObject)
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+@pytest.fixture
+def held(store):
+    """A session with content in every table, under legal hold."""
+    session = store.open("held", title="Planned", metadata={"case": 1})
+    agent = store.agents.open(session, data=AgentState(state={"mood": "calm"}))
+    store.append_many(agent, [user("a"), user("b")])
+    store.branches.create(agent, name="draft")
+    store.multi_agents.create(session, "graph", {"id": "graph", "step": 1})
+    store.snapshots.take(agent)
+    SnapshotStorageStore(store).write_object("notes", b"written", session=session)
+    legal_hold.hold(session.id, reason="case 1", actor="counsel")
+    return session
+
+
+def the_store() -> SessionStore:
+    return SessionStore(owner=EVERYBODY)
+
+
+def the_agent():
+    return the_store().agents.find(the_store().get("held"), "default")
+
+
+def save(model: Any, **values: Any) -> None:
+    row = model.objects.order_by("pk").first()
+    for name, value in values.items():
+        setattr(row, name, value)
+    row.save()
+
+
+def update(model: Any, **values: Any) -> None:
+    model.objects.update(**values)
+
+
+def update_or_create(model: Any, **values: Any) -> None:
+    model.objects.update_or_create(pk=model.objects.order_by("pk")[0].pk, defaults=values)
+
+
+def bulk_update(model: Any, **values: Any) -> None:
+    rows = list(model.objects.all())
+    for row in rows:
+        for name, value in values.items():
+            setattr(row, name, value)
+    model.objects.bulk_update(rows, [*values])
+
+
+async def asave(model: Any, **values: Any) -> None:
+    row = await model.objects.order_by("pk").afirst()
+    for name, value in values.items():
+        setattr(row, name, value)
+    await row.asave()
+
+
+CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "title": (Session, {"title": "Changed"}),
+    "title to nothing": (Session, {"title": ""}),
+    "metadata": (Session, {"metadata": {}}),
+    "session id": (Session, {"session_id": "another"}),
+    "state": (SessionAgent, {"state": {}}),
+    "message": (SessionMessage, {"message": user("changed")}),
+    "text of a message": (SessionMessage, {"text": "changed"}),
+    "redacted version": (SessionMessage, {"redact_message": user("changed"), "message": user("")}),
+    "place of a message": (SessionMessage, {"branch": 7}),
+    "orchestrator": (SessionMultiAgent, {"state": {}}),
+    "document": (Snapshot, {"document": {}}),
+    "references": (Snapshot, {"messages": []}),
+    "name of a branch": (Branch, {"name": "changed"}),
+    "key of an object": (StoredObject, {"key": "changed"}),
+}
+
+
+@pytest.mark.parametrize("how", [save, update, bulk_update, update_or_create])
+@pytest.mark.parametrize("what", CHANGES)
+def test_no_way_of_the_orm_changes_what_a_held_session_holds(held, what, how):
+    model, values = CHANGES[what]
+    before = rows_of(*TABLES)
+
+    with pytest.raises(LegalHoldError, match="'held' is under legal hold"):
+        how(model, **values)
+
+    assert rows_of(*TABLES) == before
+    legal_hold.release(held.id, reason="closed")
+    save(model, **values)
+    assert rows_of(*TABLES) != before
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("what", ["title", "state", "message"])
+def test_the_async_ways_of_the_orm_neither(held, what):
+    model, values = CHANGES[what]
+    before = rows_of(*TABLES)
+
+    async def change() -> None:
+        with pytest.raises(LegalHoldError):
+            await model.objects.aupdate(**values)
+        with pytest.raises(LegalHoldError):
+            await asave(model, **values)
+        await sync_to_async(connections.close_all)()
+
+    asyncio.run(change())
+
+    assert rows_of(*TABLES) == before
+
+
+@pytest.mark.parametrize("model", [Session, SessionMessage])
+def test_an_insert_that_may_overwrite_content_is_refused(held, model: Any):
+    column = "title" if model is Session else "text"
+    rows = list(model.objects.all())
+
+    with pytest.raises(NotSupportedError, match="legal hold"):
+        model.objects.bulk_create(
+            rows, update_conflicts=True, update_fields=[column], unique_fields=["id"]
+        )
+
+
+def test_a_release_is_not_written_past_its_record(held):
+    row = Session.objects.get()
+    row.legal_hold = False
+
+    for change in (row.save, lambda: Session.objects.update(legal_hold=False)):
+        with pytest.raises(LegalHoldError, match="release"):
+            change()
+
+    assert Session.objects.get().legal_hold is True
+
+
+@pytest.mark.parametrize("model", [StoredObject, StoredPart])
+def test_stored_objects_of_a_held_session_are_not_deleted(held, model):
+    before = rows_of(StoredObject), StoredPart.objects.count()
+
+    for delete in (model.objects.all().delete, model.objects.get().delete):
+        with pytest.raises(LegalHoldError), transaction.atomic():
+            delete()
+
+    assert (rows_of(StoredObject), StoredPart.objects.count()) == before
+
+
+def test_a_refusal_leaves_a_callers_transaction_usable_and_another_session_free(store, held):
+    store.open("free", title="Old")
+
+    with transaction.atomic():
+        with pytest.raises(LegalHoldError):
+            Session.objects.update(title="New")
+        Session.objects.filter(legal_hold=False).update(title="New")
+
+    assert dict(Session.objects.values_list("session_id", "title")) == {
+        "held": "Planned",
+        "free": "New",
+    }
+
+
+def test_dates_and_flags_of_a_held_session_and_what_was_empty_can_be_written(store, held):
+    row = Session.objects.get()
+    row.archived_at = row.created_at
+    row.external_id = "new"
+    row.save()
+    Session.objects.update(expires_at=row.created_at)
+    store.open("empty")
+    legal_hold.hold(store.get("empty").id, reason="case 1")
+    store.sessions.update(store.get("empty").id, title="First title")
+
+    assert Session.objects.get(pk=held.id).external_id == "new"
+    assert store.get("empty").title == "First title"
+
+
+# --- what agents do ------------------------------------------------------------------------------
+
+
+def test_a_state_that_an_agent_replaces_is_kept_as_a_snapshot(held):
+    store, agent = the_store(), the_agent()
+    taken = store.snapshots.list(agent)
+    epoch = store.get("held").redaction_epoch
+
+    for mood in ("glad", "glad", "tired"):
+        store.agents.update(agent, AgentState(state={"mood": mood}), epoch=epoch)
+
+    assert the_agent().data.state == {"mood": "tired"}
+    kept = store.snapshots.list(agent)[: -len(taken)]
+    documents = [Snapshot.objects.get(pk=one.id).document for one in kept]
+    assert [document["data"]["state"]["mood"] for document in documents] == ["glad", "calm"]
+    # Restored like every other snapshot.
+    store.snapshots.restore(agent, kept[-1].id)
+    assert the_agent().data.state == {"mood": "calm"}
+
+
+def test_a_state_without_hold_is_kept_nowhere(store, session):
+    agent = store.agents.open(session, data=AgentState(state={"mood": "calm"}))
+
+    change = AgentState(state={"mood": "glad"})
+    assert statements(lambda: store.agents.update(agent, change, epoch=0)) == ["UPDATE"]
+
+    assert Snapshot.objects.count() == 0
+
+
+def test_a_state_of_an_orchestrator_that_is_replaced_is_kept(held):
+    store = the_store()
+
+    assert store.multi_agents.update(held, "graph", {"id": "graph", "step": 2}, epoch=0)
+
+    assert SessionMultiAgent.objects.get().state == {"id": "graph", "step": 2}
+    (kept,) = Snapshot.objects.filter(multi_agent__isnull=False)
+    assert kept.document["data"]["state"] == {"id": "graph", "step": 1}
+    assert kept.snapshot_id
+
+
+def test_every_version_of_a_message_that_is_edited_again_is_kept(held):
+    store, agent = the_store(), the_agent()
+
+    for text in ("second", "third"):
+        store.messages.update(agent, 1, user(text))
+
+    assert store.payloads(agent) == [user("a"), user("third")]
+    assert SessionMessage.objects.get(branch=0, message_id=1).message == user("b")
+    kept = store.snapshots.list(agent)[0]
+    row = Snapshot.objects.get(pk=kept.id)
+    assert row.messages == [[0, 1], {"message": user("second"), "position": 1}]
+
+
+def test_an_edit_is_not_lost_by_a_redaction_either(held):
+    store, agent = the_store(), the_agent()
+    store.messages.update(agent, 1, user("the word is plantedsecret"))
+
+    redact(held.id, Find("plantedsecret"), reason="r")
+
+    assert "plantedsecret" not in str(store.payloads(agent))
+    assert SessionMessage.objects.get(branch=0, message_id=1).message == user("b")
+    assert "plantedsecret" in str(list(Snapshot.objects.values_list("messages", flat=True)))
+
+
+def test_a_rewind_under_hold_hides_and_loses_nothing(held):
+    store, agent = the_store(), the_agent()
+
+    branch = store.branches.rewind(agent, 0, name="later")
+
+    assert branch is not None
+    assert store.payloads(agent) == [user("a")]
+    assert store.payloads(agent.on_branch(branch.number)) == [user("a"), user("b")]
+    store.branches.switch(agent, branch.number)
+    assert store.payloads(agent) == [user("a"), user("b")]
+
+
+def test_an_agent_appends_under_hold_with_the_statements_of_every_day(store, held):
+    agent = the_agent()
+
+    under_hold = statements(lambda: store.append(agent, user("c")))
+    legal_hold.release(held.id, reason="closed")
+    assert under_hold == statements(lambda: store.append(agent, user("d")))
+    assert store.payloads(agent) == [user(text) for text in "abcd"]
