@@ -167,6 +167,12 @@ test-postgresql: $(INSTALLED) ## Run the database's tests on PostgreSQL (PGHOST,
 test-mariadb: mariadb-client ## Run the database's tests on MariaDB (MYSQL_HOST, _PORT, _USER, _PASSWORD).
 	TEST_DATABASE=mariadb $(PYTEST) $(ON_SERVERS)
 
+.PHONY: sdk-versions
+sdk-versions: $(INSTALLED) ## Run the contract kit with each older release of the SDKs that is supported.
+	@UV_PROJECT_ENVIRONMENT=.cache/sdks UV_PYTHON_DOWNLOADS=never $(BIN)/uv sync --quiet \
+		--python $(BIN)/python --extra all --no-default-groups --group test $(if $(LOCK),--locked)
+	@$(BIN)/python -m maintenance.sdk_versions
+
 .PHONY: topologies
 topologies: test-pgbouncer test-replica test-galera ## Run what is promised of a pooler, a replica and a cluster.
 

@@ -18,11 +18,14 @@ implemented: a session compacts itself, see :class:`Compaction`.
 from __future__ import annotations
 
 from django_agent_sessions.exceptions import MissingDependencyError
+from django_agent_sessions.values.dependencies import require_version
 
 try:
     import agents as _agents
 except ImportError as error:
     raise MissingDependencyError("openai-agents", extra="openai") from error
+else:
+    require_version("openai-agents", "0.17.4", extra="openai")
 
 from .advanced_session import AdvancedDjangoSession
 from .compaction import Compaction

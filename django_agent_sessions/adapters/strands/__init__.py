@@ -16,11 +16,14 @@ from __future__ import annotations
 from typing import NoReturn
 
 from django_agent_sessions.exceptions import ConfigurationError, MissingDependencyError
+from django_agent_sessions.values.dependencies import require_version
 
 try:
     import strands  # noqa: F401 - imported here so that the error names the extra
 except ImportError as error:
     raise MissingDependencyError("strands-agents", extra="strands") from error
+else:
+    require_version("strands-agents", "1.43", extra="strands")
 
 from strands._async import run_async
 
