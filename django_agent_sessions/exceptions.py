@@ -14,6 +14,7 @@
     ├ InvalidIdError (ValueError)                  an id that is not allowed
     ├ PayloadError (TypeError)                     not JSON, over a limit, or not restorable
     ├ LegalHoldError (ProtectedError)              the session is under legal hold
+    ├ QuotaExceededError                           the owner has as much as a setting allows
     ├ RedactionScopeError (ValueError)             the scope of a redaction does not exist
     ├ WorkLimitError                               the work is too much for one request
     ├ ReasonRequiredError (ValueError)             an audited action needs a reason

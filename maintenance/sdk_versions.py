@@ -46,11 +46,20 @@ def run(distribution: str, release: str) -> bool:
     beside = BESIDE.get((distribution, release), [])
     steps = (
         [
-            *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", ENVIRONMENT),
+            *(
+                sys.executable,
+                "-m",
+                "uv",
+                "pip",
+                "install",
+                "--quiet",
+                "--python",
+                str(ENVIRONMENT),
+            ),
             *(f"{distribution}=={release}", *beside),
         ],
         [
-            *(ENVIRONMENT / "bin" / "python", "-m", "pytest", "-q", "-m", "in_process"),
+            *(str(ENVIRONMENT / "bin" / "python"), "-m", "pytest", "-q", "-m", "in_process"),
             KITS[distribution],
         ],
     )
