@@ -28,6 +28,7 @@ from .compaction import Compaction
 from .compaction_runs import CompactionRuns
 from .item_redaction import redact_openai_item
 from .orphaned_results import without_orphaned_results
+from .run_states import RunStates
 from .run_usage import RunUsage
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings
     return SessionSettings(**(given or {}))
 
 
-class DjangoSession:
+class DjangoSession(RunStates):
     """A conversation in the project's database, for ``Runner.run(…, session=…)``.
 
     It is a ``Session`` of the SDK. The constructor runs no query, so it can be called anywhere; the
