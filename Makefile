@@ -253,6 +253,11 @@ chaos: $(INSTALLED) $(if $(filter-out sqlite postgresql,$(or $(DATABASE),all)),m
 	$(BIN)/python -m benchmarks.chaos --database $(or $(DATABASE),all) \
 		--minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
+.PHONY: contexts
+contexts: $(INSTALLED) $(if $(filter-out sqlite postgresql,$(or $(DATABASE),all)),mariadb-client) ## Talk to agents in each server and queue, also reloaded and killed (DATABASE, ONLY).
+	@$(SYNC) --group contexts
+	$(BIN)/python -m benchmarks.contexts --database $(or $(DATABASE),all) $(if $(ONLY),--only "$(ONLY)")
+
 .PHONY: scale
 scale: $(INSTALLED) ## Measure ten million messages beside ten thousand, on PostgreSQL (SCALE_ARGS).
 	$(BIN)/python -m benchmarks.scale.growth $(SCALE_ARGS)

@@ -13,7 +13,7 @@ import pytest
 import uvloop
 from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
-from django.db import connection, transaction
+from django.db import connection, connections, transaction
 
 from django_agent_sessions.db.bridge import arun_orm, joined, run_orm
 from django_agent_sessions.exceptions import ConfigurationError
@@ -21,6 +21,7 @@ from django_agent_sessions.models import Session
 
 from .chats import SDK, Call, Step, said, turns
 from .test_tools import names, users
+from .test_views import uvicorn_server
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -66,6 +67,19 @@ def test_sync_tools_join_the_transaction_of_a_thread_that_waits_for_the_loops_th
 @pytest.mark.parametrize("sdk", ["strands"], indirect=True)
 def test_sync_tools_of_a_strands_agent_join(sdk):
     _joins(lambda: by_itself(sdk))
+
+
+@pytest.mark.urls("tests.contexts.views")
+def test_of_a_view_that_fails_under_uvicorn_nothing_is_left(sdk, monkeypatch):
+    """Neither what the agent said nor what its tool wrote, proved or not."""
+    monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
+    with uvicorn_server() as get:
+        answers = [get(f"tool/{sdk.name}/s-{n}/user-{n}?fail=1") for n in range(5)]
+        assert answers == [(404, "")] * 5
+        assert (names(), Session.objects.count()) == ("", 0)
+        if sdk.name == "strands":
+            assert get(f"tool/{sdk.name}/s/ada") == (200, "done")
+            assert names() == "ada"
 
 
 def _joins(call: Callable[[], str]) -> None:

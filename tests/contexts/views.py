@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from asgiref.sync import async_to_sync
+from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path
 
+from django_agent_sessions.db.bridge import run_orm
 from django_agent_sessions.models import Session
 
-from .chats import sdk_named
+from .chats import Call, Step, sdk_named
 
 
 def sync_view(request: HttpRequest, sdk: str, session_id: str, text: str) -> HttpResponse:
@@ -46,11 +48,23 @@ def _answer(request: HttpRequest, answer: str) -> HttpResponse:
     return HttpResponse(answer)
 
 
+def tool_view(request: HttpRequest, sdk: str, session_id: str, text: str) -> HttpResponse:
+    """A view whose agent has a sync tool, which writes a row of its own."""
+
+    def add(name: str) -> str:
+        run_orm(get_user_model().objects.create_user, name)
+        return "added"
+
+    steps: list[Step] = [Call("add", {"name": text}), "done"]
+    return _answer(request, sdk_named(sdk)(session_id, steps=steps, tools=[add]).say(text))
+
+
 VIEWS: dict[str, Callable[..., Any]] = {
     "sync": sync_view,
     "bridging": bridging_view,
     "async": async_view,
     "building": building_view,
+    "tool": tool_view,
 }
 
 urlpatterns = [path(f"{name}/<sdk>/<session_id>/<text>", view) for name, view in VIEWS.items()]

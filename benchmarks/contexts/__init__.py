@@ -1,0 +1,1 @@
+"""Agents in the servers and queues that Django projects use; what was acknowledged is counted."""
