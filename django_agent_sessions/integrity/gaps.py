@@ -23,7 +23,11 @@ from django_agent_sessions.models import (
     Snapshot,
 )
 from django_agent_sessions.models.fields import CorruptPayload
-from django_agent_sessions.store.contents import increment_redaction_epoch, replace_references
+from django_agent_sessions.store.contents import (
+    increment_redaction_epoch,
+    replace_references,
+    replace_window,
+)
 
 from .row_batches import PART, row_batches
 from .timeline import is_import_incomplete
@@ -155,14 +159,9 @@ def _references(using: str, agent: UUID, moves: Mapping[int, PositionMap]) -> li
     if isinstance(window, CorruptPayload):
         return None
     if isinstance(window, dict) and branch_moves.closes:
-        positions = [
-            branch_moves.new_position(position)
-            for position in window["kept"]
-            if branch_moves.has(position)
-        ]
-        moved = {"kept": positions, "tail": branch_moves.new_position(window["tail"])}
-        rows = SessionAgent.objects.using(using).filter(pk=agent)
-        changes.append(partial(rows.update, window=moved))
+        kept = _renumbered(window["kept"], branch_moves)
+        moved = {"kept": kept, "tail": branch_moves.new_position(window["tail"])}
+        changes.append(partial(replace_window, using, agent, moved))
     snapshots = Snapshot.objects.using(using).filter(agent=agent)
     for part in row_batches(snapshots, ("branch", "messages", "length"), ("messages",)):
         for snapshot in part:

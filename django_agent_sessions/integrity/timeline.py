@@ -47,9 +47,7 @@ def _check_windows(batch: Batch, ends: _Ends) -> None:
         where = {"session": agent.session, "agent": key, "row": key}
         if not _is_window(window):
             batch.add(Kind.WINDOW, **where)
-        elif max([window["tail"], *(p + 1 for p in window["kept"])]) > ends.get(
-            (key, MAIN_BRANCH), 0
-        ):
+        elif max(window["tail"], _end_of(window["kept"]) or 0) > ends.get((key, MAIN_BRANCH), 0):
             batch.add(Kind.WINDOW_PAST_END, **where)
 
 
@@ -57,8 +55,7 @@ def _is_window(window: Any) -> bool:
     return (
         isinstance(window, dict)
         and _is_position(window.get("tail"))
-        and isinstance(window.get("kept"), list)
-        and all(map(_is_position, window["kept"]))
+        and _end_of(window.get("kept")) is not None
     )
 
 
@@ -149,7 +146,7 @@ def _check_snapshot(
 
 
 def _end_of(messages: Any) -> int | None:
-    """Return the position after the last message of a snapshot; None if a reference is invalid."""
+    """Return the position after the last referenced message; None if a reference is invalid."""
     if not isinstance(messages, list):
         return None
     stop = 0

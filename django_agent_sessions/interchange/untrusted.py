@@ -13,7 +13,7 @@ from django.utils import timezone
 MAX_INTEGER = 2**30
 """The largest accepted integer, which leaves room for counting on in every database."""
 
-_MAX_KEPT = 100_000
+_MAX_KEPT = 10_000
 _BYTES_PER_VALUE = 64
 _FEWEST_VALUES = 10_000
 # Possessive, because a backtracking repetition stores each step of a long text.
@@ -53,16 +53,25 @@ def valid_count(value: Any) -> int | None:
 
 
 def is_valid_window(value: Any) -> bool:
-    """Return whether a value is a valid window, the positions of an agent's messages in memory."""
+    """Return whether a value is a valid window, the messages that an agent had in memory."""
     if value is None:
         return True
     if not isinstance(value, dict) or valid_count(value.get("tail")) is None:
         return False
     kept = value.get("kept")
+    return isinstance(kept, list) and len(kept) <= _MAX_KEPT and all(map(_is_valid_reference, kept))
+
+
+def _is_valid_reference(value: Any) -> bool:
+    if isinstance(value, dict):
+        return "message" in value and (
+            "position" not in value or valid_count(value["position"]) is not None
+        )
     return (
-        isinstance(kept, list)
-        and len(kept) <= _MAX_KEPT
-        and all(valid_count(position) is not None for position in kept)
+        isinstance(value, list)
+        and len(value) == 2
+        and all(valid_count(position) is not None for position in value)
+        and value[0] < value[1]
     )
 
 

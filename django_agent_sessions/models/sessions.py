@@ -203,11 +203,13 @@ class SessionAgent(SessionRelated):
             "state": ContentKind.DATA,
             "conversation_manager_state": ContentKind.STATE,
             "internal_state": ContentKind.STATE,
-            "window": ContentKind.NONE,
+            "window": ContentKind.VARIANTS,
             "agent_id": ContentKind.ID,
             "dialect": ContentKind.NONE,
         },
         name="agent_id",
+        # After the messages, of which a window can have variants.
+        stage=2,
     )
 
     class Meta:

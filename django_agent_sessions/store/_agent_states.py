@@ -34,30 +34,26 @@ LATEST_SNAPSHOT_ID = ""
 """Id of the snapshot that each save replaces."""
 
 
-def window_to_ranges(window: Any, length: int) -> list[list[int]]:
-    """Convert an agent's window to a snapshot's ranges of positions."""
+def window_to_references(window: Any, length: int) -> list[Any]:
+    """Convert an agent's window to a snapshot's references."""
     if not isinstance(window, dict):
         return [[0, length]] if length else []
-    spans: list[list[int]] = []
-    for position in [*window["kept"], *range(window["tail"], length)]:
-        if spans and spans[-1][1] == position:
-            spans[-1][1] += 1
-        else:
-            spans.append([position, position + 1])
-    return spans
+    return [
+        item if isinstance(item, dict) else [item[0], min(item[1], length)]
+        for item in [*window["kept"], [window["tail"], length]]
+        if isinstance(item, dict) or item[0] < length
+    ]
 
 
 def references_to_window(messages: Sequence[Any], length: int) -> dict[str, Any] | None:
     """Convert a snapshot's references to an agent's window; None if all messages are in it."""
-    spans = referenced_ranges(messages)
-    positions = [position for first, stop in spans for position in range(first, stop)]
-    if positions == list(range(length)):
-        return None
-    referenced = set(positions)
-    tail = length
-    while tail - 1 in referenced:
-        tail -= 1
-    return {"kept": [position for position in positions if position < tail], "tail": tail}
+    kept, tail = list(messages), length
+    if kept and isinstance(kept[-1], list) and kept[-1][1] == length:
+        first = kept.pop()[0]
+        # Every message after the tail is in the window, so that none before it is one of these.
+        tail = max([first, *(stop for _, stop in referenced_ranges(kept))])
+        kept += [[first, tail]] if first < tail else []
+    return {"kept": kept, "tail": tail} if kept or tail else None
 
 
 def _with_names(internal: Any, row: SessionAgent, became_main: str | None) -> Any:
@@ -83,7 +79,7 @@ def insert_snapshot(using: str, agent: AgentRecord) -> Snapshot:
     if latest is None:
         row = SessionAgent.objects.using(using).get(pk=agent.id)
         length = conversation_length(using, agent)
-        messages = window_to_ranges(row.window, length)
+        messages = window_to_references(row.window, length)
         document: Any = agent_document(agent_state_of(row), now)
     else:
         length, messages, document = latest.length, latest.messages, latest.document

@@ -29,6 +29,7 @@ from ._held_versions import replace_state
 from ._mask_on_write import mask_on_write
 from ._queries import agent_rows, lock_session_row
 from ._statement_sizes import check_values_size
+from ._variants import references_in, with_references
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -198,7 +199,19 @@ def _clean_state(data: AgentState) -> AgentState:
         state=mask_on_write(data.state, free=True),
         conversation_manager_state=mask_on_write(data.conversation_manager_state),
         internal_state=mask_on_write(data.internal_state),
+        window=_clean_window(data.window),
     )
+
+
+def _clean_window(window: Any) -> Any:
+    items = references_in(window)
+    if items is None:
+        return window
+    clean = [
+        {**item, "message": mask_on_write(item["message"])} if isinstance(item, dict) else item
+        for item in items
+    ]
+    return with_references(window, clean)
 
 
 def _state_columns(data: AgentState) -> dict[str, Any]:

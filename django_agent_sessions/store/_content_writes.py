@@ -18,6 +18,7 @@ from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.models import (
     AuditEvent,
     Session,
+    SessionAgent,
     SessionMessage,
     SessionRelated,
     Snapshot,
@@ -104,6 +105,12 @@ def replace_references(using: str, snapshot: UUID, messages: list[Any], length: 
     rows = Snapshot.objects.using(using).filter(pk=snapshot)
     columns = sealed_columns(Snapshot, snapshot, {"messages": messages})
     rows.update_locked(**columns, length=length, revision=F("revision") + 1)
+
+
+def replace_window(using: str, agent: UUID, window: Any) -> None:
+    """Write an agent's window, after the messages that it refers to got other positions."""
+    rows = SessionAgent.objects.using(using).filter(pk=agent)
+    rows.update_locked(**sealed_columns(SessionAgent, agent, {"window": window}))
 
 
 def replace_derived(using: str, message: UUID, columns: Mapping[str, Any]) -> None:

@@ -26,7 +26,7 @@ from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentState
 
-from ._agent_states import window_to_ranges
+from ._agent_states import window_to_references
 from ._base import tracked_atomic
 from ._queries import session_rows
 from ._snapshot_documents import agent_document, orchestrator_document
@@ -78,7 +78,7 @@ def keep_state(
         using,
         row.session_id,
         _document(row),
-        window_to_ranges(row.window, length),
+        window_to_references(row.window, length),
         length,
         agent_id=row.pk,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from django.db.models import Q
@@ -18,13 +18,17 @@ from django_agent_sessions.values.records import (
     AgentRecord,
     MessageRecord,
     PositionedPayload,
+    RestoredMessage,
     Usage,
 )
 
 from ._base import retry_reads
 from ._queries import conversation
+from ._snapshot_records import referenced_ranges
 
 logger = logging.getLogger("django_agent_sessions")
+
+_MAX_SPANS = 100
 
 RECORD_COLUMNS = (
     "id",
@@ -71,13 +75,47 @@ def read_positioned(using: str, agent: AgentRecord, latest: int | None) -> list[
 
 
 @retry_reads
-def read_to_restore(using: str, agent: AgentRecord, offset: int) -> list[tuple[int, Any, Any]]:
+def read_to_restore(using: str, agent: AgentRecord, offset: int) -> list[RestoredMessage]:
     """Read a conversation as the input of a model.
 
     Messages of concurrent invocations are grouped by invocation, in order of their first
     messages, so that each tool call is followed by its result.
     """
     rows = _rows_to_restore(using, agent, offset)
+    window = agent.data.window
+    if window is None:
+        return _in_order_of_runs(using, agent, rows)
+    kept = [row for row in rows if row[0] < window["tail"]]
+    found = {row[0]: (payload, row[2]) for row, payload in read_contents(using, agent, kept)}
+    restored: list[RestoredMessage] = []
+    for item in window["kept"]:
+        if isinstance(item, dict):
+            position = item.get("position")
+            run_id = restored[-1].run_id if restored else None
+            # The row of a variant is read only if it was redacted since.
+            payload, run_id = found.pop(position, (item["message"], run_id))
+            restored.append(RestoredMessage(position, payload, run_id))
+        else:
+            # Each message once, whatever an imported window says.
+            restored += [
+                RestoredMessage(position, *found.pop(position))
+                for position in _positions_in(item, found)
+            ]
+    rest = [row for row in rows if row[0] >= window["tail"]]
+    return restored + _in_order_of_runs(using, agent, rest)
+
+
+def _positions_in(span: Sequence[int], found: Collection[int]) -> list[int]:
+    """Return the positions of a range that were read; a range of an import may be very long."""
+    first, stop = span
+    if stop - first > len(found):
+        return sorted(position for position in found if first <= position < stop)
+    return [position for position in range(first, stop) if position in found]
+
+
+def _in_order_of_runs(
+    using: str, agent: AgentRecord, rows: list[tuple[int, str, Any]]
+) -> list[RestoredMessage]:
     first_positions: dict[Any, int] = {}
     previous_run = None
     interleaved = False
@@ -88,7 +126,10 @@ def read_to_restore(using: str, agent: AgentRecord, offset: int) -> list[tuple[i
         previous_run = run_id
     if interleaved:
         rows.sort(key=lambda row: (first_positions.get(row[2], row[0]), row[0]))
-    return [(row[0], payload, row[2]) for row, payload in read_contents(using, agent, rows)]
+    return [
+        RestoredMessage(row[0], payload, row[2])
+        for row, payload in read_contents(using, agent, rows)
+    ]
 
 
 # Same as `PositionedPayload._make`, without a Python call for each of thousands of rows.
@@ -143,14 +184,29 @@ def _rows_to_restore(using: str, agent: AgentRecord, offset: int) -> list[tuple[
     window = agent.data.window
     if window is None and not offset:
         return message_reads.select_with_runs(using, agent.id, branch=agent.branch)
-    if window is None:
-        in_window = Q(message_id__gte=offset)
-    else:
-        in_window = Q(message_id__gte=window["tail"])
-        if window["kept"]:
-            in_window |= Q(message_id__in=window["kept"])
+    in_window = Q(message_id__gte=offset) if window is None else _in_window(window)
     rows = conversation(using, agent).filter(in_window)
     return list(rows.values_list("message_id", VISIBLE_TEXT, "run_id"))
+
+
+def _in_window(window: dict[str, Any]) -> Q:
+    """Return the condition of a window's messages, without the originals of its variants."""
+    kept = window["kept"]
+    spans: list[list[int]] = []
+    for first, stop in sorted(referenced_ranges(kept)):
+        if spans and first <= spans[-1][1]:
+            spans[-1][1] = max(stop, spans[-1][1])
+        else:
+            spans.append([first, stop])
+    if len(spans) > _MAX_SPANS:
+        spans = [[spans[0][0], spans[-1][1]]]
+    condition = Q(message_id__gte=window["tail"])
+    for first, stop in spans:
+        condition |= Q(message_id__gte=first, message_id__lt=stop)
+    variants = [item["position"] for item in kept if isinstance(item, dict) and "position" in item]
+    if variants:
+        condition &= ~Q(message_id__in=variants) | Q(redacted_at__isnull=False)
+    return condition
 
 
 def _placed(

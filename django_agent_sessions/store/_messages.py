@@ -12,7 +12,12 @@ from django_agent_sessions.blobs import Uploads
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import SessionNotFoundError, StaleSessionError
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.values.records import AgentRecord, MessageRecord, PositionedPayload
+from django_agent_sessions.values.records import (
+    AgentRecord,
+    MessageRecord,
+    PositionedPayload,
+    RestoredMessage,
+)
 from django_agent_sessions.values.run_context import current_run
 
 from ._base import retry_reads, tracked_atomic, write
@@ -125,13 +130,12 @@ class Messages(StorePart):
 
     aredacted_elsewhere = twin(redacted_elsewhere)
 
-    def restore(
-        self, agent: AgentRecord, *, offset: int = 0
-    ) -> builtins.list[tuple[int, Any, Any]]:
+    def restore(self, agent: AgentRecord, *, offset: int = 0) -> builtins.list[RestoredMessage]:
         """Read a conversation as the input of a model.
 
-        Messages of concurrent invocations are grouped by invocation, in order of their first
-        messages, so that each tool call is followed by its result.
+        Without a window, and after its ``kept`` messages, those of concurrent invocations are
+        grouped by invocation, in order of their first messages, so that each tool call is followed
+        by its result.
 
         Args:
             agent: The agent; its ``branch`` selects the branch. Messages outside its ``window`` are
@@ -139,7 +143,10 @@ class Messages(StorePart):
             offset: Number of messages to skip if there is no window.
 
         Returns:
-            Position, payload and ``run_id`` of each message. Corrupt ones are skipped and logged.
+            Position, payload and ``run_id`` of each message. The position is None for a message
+            that only the agent has, such as a summary. A message that the agent had in another
+            form is restored in that form, unless it was redacted since. Corrupt ones are skipped
+            and logged.
         """
         return read_to_restore(self.using, agent, offset)
 

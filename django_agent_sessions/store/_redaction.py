@@ -19,8 +19,8 @@ from django_agent_sessions.values.records import AgentRecord
 from ._content_writes import increment_redaction_epoch, is_original_kept, replace_messages
 from ._queries import conversation
 from ._rows import MessageRow
-from ._snapshot_variants import MessageRef, replace_variants
 from ._statement_sizes import check_statement_size
+from ._variants import MessageRef, replace_variants
 from .locking import lock_session, with_lock
 
 

@@ -14,7 +14,7 @@ from django_agent_sessions.models import MAIN_BRANCH, SessionAgent, Snapshot
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 from django_agent_sessions.values.records import AgentRecord
 
-from ._agent_states import LATEST_SNAPSHOT_ID, window_to_ranges
+from ._agent_states import LATEST_SNAPSHOT_ID, window_to_references
 from ._agents import agent_record, agent_without_state
 from ._base import retry_reads
 from ._message_reading import read_contents
@@ -133,11 +133,7 @@ class SnapshotReader(OrchestratorSnapshotStore):
         data = agent_record(row).data
         if not end and not data.state and not data.conversation_manager_state:
             return None, True
-        messages = [
-            [first, min(stop, end)]
-            for first, stop in window_to_ranges(data.window, end)
-            if first < end
-        ]
+        messages = window_to_references(data.window, end)
         contents, redacted, _ = self._referenced_messages(agent, messages, end)
         loaded = LoadedSnapshot(
             session=row.session_id,

@@ -11,36 +11,50 @@ from ._content_writes import (
     replace_derived,
     replace_messages,
     replace_references,
+    replace_window,
 )
 from ._mask_on_write import mask_on_write
 from ._offload import move_binaries_to_storage
 from ._rows import MessageRow
-from ._snapshot_variants import (
+from ._variants import (
     MessageRef,
+    VariantRow,
+    agents_with_windows,
+    has_variants,
     message_ref_of,
     position_range,
+    references_in,
     replace_variants,
     snapshots_with_variants,
+    variants_column,
+    with_references,
 )
 
 __all__ = [
     "Copy",
     "MessageRef",
     "MessageRow",
+    "VariantRow",
+    "agents_with_windows",
     "are_short",
     "content_versions",
     "discard_originals",
+    "has_variants",
     "increment_redaction_epoch",
     "is_original_kept",
     "mask_on_write",
     "message_ref_of",
     "move_binaries_to_storage",
     "position_range",
+    "references_in",
     "replace",
     "replace_derived",
     "replace_messages",
     "replace_references",
     "replace_variants",
+    "replace_window",
     "snapshots_with_variants",
+    "variants_column",
     "walk",
+    "with_references",
 ]

@@ -97,8 +97,11 @@ class AgentState:
         state: The state of the user's application.
         conversation_manager_state: The state of the conversation manager.
         internal_state: The state of the SDK.
-        window: The messages that the agent had in memory: ``{"kept": [message_id, …], "tail": n}``
-            are these and all messages from ``n`` on. None: all messages.
+        window: The messages that the agent had in memory: ``{"kept": [reference, …], "tail": n}``
+            are these, in this order, and all messages from position ``n`` on. A reference is
+            ``[first, stop]``, the messages from one position up to another, or ``{"message": …}``,
+            a message in another form than in the conversation (a summary, a shortened tool result),
+            with the ``"position"`` of its original, if there is one. None: all messages.
     """
 
     state: Any = field(default_factory=dict)
@@ -290,6 +293,22 @@ class PositionedPayload(NamedTuple):
     position: int
     payload: Any
     redacted: bool
+
+
+class RestoredMessage(NamedTuple):
+    """A message of an agent that is restored.
+
+    Attributes:
+        position: The ``message_id``; None if only the agent has the message, such as a summary.
+        payload: The payload; its redacted version, if there is one. A message that the agent had in
+            another form is restored in that form, unless it was redacted since.
+        run_id: The invocation that wrote it, if known; of another form than in the conversation,
+            that of the message before it.
+    """
+
+    position: int | None
+    payload: Any
+    run_id: UUID | None
 
 
 @dataclass(frozen=True, slots=True)

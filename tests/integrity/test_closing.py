@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db
 def test_closing_up_takes_all_along_that_refers_to_positions(store):
     agent = talk(store)
     snapshot = store.snapshots.take(agent)
-    SessionAgent.objects.filter(pk=agent.id).update(window={"kept": [0, 2], "tail": 3})
+    SessionAgent.objects.filter(pk=agent.id).update(window={"kept": [[0, 1], [2, 3]], "tail": 3})
     references = [[0, 1], {"message": said("short"), "position": 3}, [4, 5]]
     update_content(Snapshot.objects.filter(pk=snapshot.id), {"messages": references})
     epoch = store.get("talk").redaction_epoch
@@ -42,7 +42,7 @@ def test_closing_up_takes_all_along_that_refers_to_positions(store):
     check("--fix")
 
     assert closed(agent) == [(0, "one"), (1, "four"), (2, "five")]
-    assert SessionAgent.objects.get(pk=agent.id).window == {"kept": [0], "tail": 1}
+    assert SessionAgent.objects.get(pk=agent.id).window == {"kept": [[0, 1]], "tail": 1}
     kept = Snapshot.objects.get(pk=snapshot.id)
     assert kept.messages == [[0, 1], {"message": said("short"), "position": 1}, [2, 3]]
     assert (kept.length, kept.tail) == (3, rows(agent, 2).get().pk)

@@ -166,7 +166,7 @@ def a_window_is_none(store):
 
 @planted("window-past-end")
 def a_window_is_of_more_messages(store):
-    SessionAgent.objects.filter(pk=talk(store).id).update(window={"kept": [0], "tail": 9})
+    SessionAgent.objects.filter(pk=talk(store).id).update(window={"kept": [[0, 1]], "tail": 9})
 
 
 @planted("unhidden")

@@ -67,7 +67,7 @@ def redact_keeping(message_id: int, *, ago: timedelta = timedelta(0)) -> None:
 def test_a_line_is_a_session_with_all_that_belongs_to_it(store, ada):
     session = store.open("talk", title="A title", metadata={"tags": ["a"], "x": {"$bytes": 1}})
     Session.objects.filter(pk=session.id).update(owner=ada, legal_hold=True, external_id="e")
-    state = AgentState(ODD, [ODD], "internal", {"kept": [0], "tail": 6})
+    state = AgentState(ODD, [ODD], "internal", {"kept": [[0, 1]], "tail": 6})
     agent = store.agents.open(session, "first", dialect="strands", data=state)
     store.append_many(agent, [ODD, {"role": "user", "content": [{"text": "hi"}]}, None])
     store.agents.open(session, "second")
@@ -90,7 +90,7 @@ def test_a_line_is_a_session_with_all_that_belongs_to_it(store, ada):
     assert exactly(first["state"]) == exactly(ODD)
     assert exactly(first["conversation_manager_state"]) == exactly([ODD])
     assert first["internal_state"] == "internal"
-    assert first["window"] == {"kept": [0], "tail": 6}
+    assert first["window"] == {"kept": [[0, 1]], "tail": 6}
     assert exactly(messages_of(line)[0]) == exactly(ODD)
     assert messages_of(line)[2] is None
     assert (second["agent_id"], second["window"], second["messages"]) == ("second", None, [])

@@ -24,7 +24,7 @@ STATE = AgentState(
     state={"b": 1, "a": b"\x00"},
     conversation_manager_state={"$bytes": "x"},
     internal_state=["\x00\ud800"],
-    window={"kept": [0], "tail": 3},
+    window={"kept": [[0, 1]], "tail": 3},
 )
 
 

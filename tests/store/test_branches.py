@@ -120,7 +120,7 @@ def test_a_snapshot_brings_back_conversation_and_state(store, agent):
 
 
 def test_a_window_follows_a_rewind(store, agent):
-    window = {"kept": [1], "tail": 3}
+    window = {"kept": [[1, 2]], "tail": 3}
     manager = {"removed_message_count": 2, "summary_message": user("sum")}
     store.agents.update(agent, AgentState(conversation_manager_state=manager, window=window))
     side = store.branches.rewind(agent, 3)

@@ -80,8 +80,8 @@ def test_a_conversation_is_restored_from_an_offset(store, conversation):
     [
         ({"kept": [], "tail": 0}, list(range(10))),
         ({"kept": [], "tail": 8}, [8, 9]),
-        ({"kept": [0, 2], "tail": 8}, [0, 2, 8, 9]),
-        ({"kept": [0, 2], "tail": 10}, [0, 2]),
+        ({"kept": [[0, 1], [2, 3]], "tail": 8}, [0, 2, 8, 9]),
+        ({"kept": [[0, 1], [2, 3]], "tail": 10}, [0, 2]),
         ({"kept": [], "tail": 10}, []),
     ],
 )

@@ -28,20 +28,7 @@ from django_agent_sessions.values.records import (
 from . import formats
 from .live_redaction import RedactionLog, mask_agent
 from .newer_names import LocalAgent
-
-
-class StoredMessage(NamedTuple):
-    """A message of an agent that is in the database.
-
-    ``message`` is the same dict that the agent holds; ``content`` has its blocks when it was
-    stored, to detect added ones. ``key`` is the primary key of the row, if this process wrote it.
-    """
-
-    position: int
-    message: Message
-    content: list[Any]
-    pinned: bool
-    key: UUID | None
+from .window import Held, StoredMessage, copy_of, is_pinned, match_held, window_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +39,14 @@ class Fingerprint:
     interrupts: Any
     conversation_manager: Any
     model: Any
+
+
+class NewState(NamedTuple):
+    """A state to write, with what tells that it is written."""
+
+    state: AgentState
+    fingerprint: Fingerprint
+    window: Any
 
 
 @dataclass
@@ -79,8 +74,12 @@ class Conversation:
     _duplicates: list[StoredMessage] = field(default_factory=list)
     _latest: StoredMessage | None = None
     _written_fingerprint: Fingerprint | None = None
+    # As it was last written or read; `corrections` may have changed what was written.
     _window: Any = None
     _end: int = 0
+    # The tracking ids of held messages that must not be stored with the window: they were refused,
+    # or stand in for missing tool results, which other processes may still write.
+    not_stored: set[str] = field(default_factory=set)
 
     def is_of_other_agent(self, agent: LocalAgent) -> bool:
         """Return whether this conversation belongs to another agent object that is still in use."""
@@ -100,10 +99,12 @@ class Conversation:
         return self._latest
 
     def remember(self, position: int, message: Message, key: UUID | None = None) -> None:
-        """Record that a message of the agent is in the database."""
-        pinned = "metadata" in message and _is_pinned(message)
-        stored = StoredMessage(position, message, list(message["content"]), pinned, key)
-        tracking_id = message["tracking_id"]
+        """Record that a message of the agent is in the database as it is now."""
+        self.remember_as(StoredMessage(position, message, copy_of(message), key))
+
+    def remember_as(self, stored: StoredMessage) -> None:
+        """Record that a message of the agent is in the database, perhaps in another form."""
+        position, tracking_id = stored.position, stored.message["tracking_id"]
         before = self._stored.get(tracking_id)
         if before is not None and before.position != position:
             self._duplicates.append(before)
@@ -118,6 +119,7 @@ class Conversation:
 
     def forget(self, keys: Collection[UUID]) -> None:
         """Record that rows were rolled back, and perhaps the agent's state with them."""
+        self.not_stored |= {s.message["tracking_id"] for s in self.all_stored() if s.key in keys}
         self._stored = {k: s for k, s in self._stored.items() if s.key not in keys}
         self._duplicates = [stored for stored in self._duplicates if stored.key not in keys]
         self._latest = max(self.all_stored(), key=lambda s: s.position, default=None)
@@ -132,7 +134,8 @@ class Conversation:
         stored = self._stored.get(message["tracking_id"])
         if stored is None or stored.message is message:
             return None
-        same_start = message["content"][: len(stored.content)] == stored.content
+        before = stored.message["content"]
+        same_start = message["content"][: len(before)] == before
         agent = self.agent()
         is_in_agent = agent is not None and any(m is stored.message for m in agent.messages)
         return stored if same_start and not is_in_agent else None
@@ -151,7 +154,7 @@ class Conversation:
         return bool(
             self.pending_messages
             or self.spent != Usage()
-            or self.state_to_write(agent) is not None
+            or self.state_to_write(agent, with_window=True) is not None
             or self.find_repinned(agent)
         )
 
@@ -164,9 +167,15 @@ class Conversation:
         changed = []
         for message in agent.messages:
             stored = self._stored.get(message.get("tracking_id", ""))
-            if stored and stored.message is message and stored.pinned != _is_pinned(message):
+            if stored and stored.message is message and stored.is_pinned != is_pinned(message):
                 changed.append(stored)
         return changed
+
+    def keep_pending(self, messages: list[NewMessage]) -> None:
+        """Keep these of the unwritten messages; the others were refused."""
+        refused = {new.payload["tracking_id"] for new in self.pending_messages}
+        self.not_stored |= refused - {new.payload["tracking_id"] for new in messages}
+        self.pending_messages = messages
 
     def find(self, tracking_id: str) -> StoredMessage | None:
         """Return a stored message by its tracking id."""
@@ -183,52 +192,74 @@ class Conversation:
         yield from self._stored.values()
         yield from self._duplicates
 
-    def mark_synced(self, fingerprint: Fingerprint, state: AgentState) -> None:
-        """Record that the agent's state, with this fingerprint, is in the database."""
-        self._written_fingerprint = fingerprint
-        self.known_state = state
+    def mark_synced(self, new: NewState) -> None:
+        """Record that the agent's state is in the database."""
+        self._written_fingerprint = new.fingerprint
+        self.known_state = new.state
+        if new.window != self._window:
+            self._window = new.window
+            self._forget_dropped()
 
-    def state_to_write(self, agent: LocalAgent) -> tuple[AgentState, Fingerprint] | None:
-        """Return the state to write and its fingerprint; None if the state is in the database."""
-        current = fingerprint(agent)
-        if current == self._written_fingerprint:
-            return None
-        if self.corrections.secrets:
+    def state_to_write(self, agent: LocalAgent, *, with_window: bool) -> NewState | None:
+        """Return the state to write; None if it is in the database.
+
+        Args:
+            agent: The agent.
+            with_window: Whether to compare all messages of the agent, which takes long in a long
+                conversation. If not, that is only done if a conversation manager has removed some.
+        """
+        current, synced = fingerprint(agent), self._written_fingerprint
+        if self.corrections.secrets and (with_window or current != synced):
             # A model that was responding at the time of the redaction may have summarized it.
             mask_agent(agent, self.corrections.secrets)
             current = fingerprint(agent)
-        synced = self._written_fingerprint
-        if synced is None or current.conversation_manager != synced.conversation_manager:
-            self._move_window(agent)
-        state = formats.agent_state(SessionAgent.from_agent(agent), window=self._window)
-        return self.corrections.apply(state), current
+        window = self._window
+        manager_changed = (
+            synced is None or current.conversation_manager != synced.conversation_manager
+        )
+        if (with_window or manager_changed) and not is_stateful(agent):
+            window = window_of(self._held(agent), [*self.all_stored()], self._window)
+        if current == synced and window == self._window:
+            return None
+        state = formats.agent_state(SessionAgent.from_agent(agent), window=window)
+        return NewState(self.corrections.apply(state), current, window)
 
     def set_window(self, window: Any, end: int) -> None:
         """Set the window of an earlier process, and the position after its last message."""
         self._window = window
         self._end = end
 
-    def _move_window(self, agent: LocalAgent) -> None:
-        """Compute which of the stored messages the agent still holds.
+    def find_held(self) -> None:
+        """Find the dicts that the agent holds: a context manager may have replaced some."""
+        if (agent := self.agent()) is not None:
+            self._held(agent)
 
-        A conversation manager does not always remove the oldest messages: pinned ones stay. And
-        another process may have appended messages that this agent never held. So the window lists
-        the kept messages before ``tail``, and includes all messages from ``tail`` on.
-        """
-        held = {message.get("tracking_id") for message in agent.messages}
-        removed = [s.position for s in self.all_stored() if s.message["tracking_id"] not in held]
-        tail = max(removed, default=-1) + 1
-        kept: set[int] = set()
-        if self._window is not None:
-            tail = max(tail, self._window["tail"])
-            kept.update(p for p in self._window["kept"] if p not in removed)
-        if tail == 0:
-            return
-        # Messages that the agent dropped are no longer needed, and may be large.
+    def _held(self, agent: LocalAgent) -> list[Held]:
+        left_out = self.not_stored.union(
+            new.payload.get("tracking_id") for new in self.pending_messages
+        )
+        messages = [m for m in agent.messages if m.get("tracking_id", "") not in left_out]
+        held = match_held(messages, self.all_stored())
+        for item in held:
+            # A context manager may have replaced the dict by another one.
+            if item.stored is not None and item.stored.message is not item.message:
+                self._replace(item.stored, item.stored._replace(message=item.message))
+        return held
+
+    def _replace(self, stored: StoredMessage, changed: StoredMessage) -> None:
+        tracking_id = stored.message["tracking_id"]
+        if self._stored.get(tracking_id) is stored:
+            self._stored[tracking_id] = changed
+        if self._latest is stored:
+            self._latest = changed
+        self._duplicates = [changed if one is stored else one for one in self._duplicates]
+
+    def _forget_dropped(self) -> None:
+        """Forget messages that the agent no longer holds, which may be large."""
+        agent = self.agent()
+        held = {message.get("tracking_id") for message in agent.messages} if agent else set()
         self._stored = {k: stored for k, stored in self._stored.items() if k in held}
         self._duplicates = [s for s in self._duplicates if s.message["tracking_id"] in held]
-        kept.update(stored.position for stored in self.all_stored() if stored.position < tail)
-        self._window = {"kept": sorted(kept), "tail": tail}
 
 
 def with_tracking_id(message: Message) -> Message:
@@ -254,9 +285,9 @@ def add_tracking_ids(messages: Iterable[Message]) -> None:
         message["tracking_id"] = f"{start}-{number % 2**48:012x}"
 
 
-def _is_pinned(message: Message) -> bool:
-    custom = (message.get("metadata") or {}).get("custom") or {}
-    return custom.get("pinned") is True
+def is_stateful(agent: LocalAgent) -> bool:
+    """Return whether the model's provider stores the conversation, so that the agent holds none."""
+    return isinstance(agent, Agent) and agent.model.stateful
 
 
 def fingerprint(agent: LocalAgent) -> Fingerprint:

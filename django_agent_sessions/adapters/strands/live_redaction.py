@@ -55,6 +55,7 @@ class RedactionLog:
                 internal_state=masking.reapply_redaction(
                     state.internal_state, before.internal_state, after.internal_state
                 ),
+                window=masking.reapply_redaction(state.window, before.window, after.window),
             )
         return _mask_state(state, self.secrets)
 
@@ -101,6 +102,7 @@ def _pairs(before: AgentState, after: AgentState) -> list[tuple[Any, Any]]:
         (before.state, after.state),
         (before.conversation_manager_state, after.conversation_manager_state),
         (before.internal_state, after.internal_state),
+        (before.window, after.window),
     ]
 
 
@@ -114,6 +116,7 @@ def _mask_state(state: AgentState, secrets: Collection[str]) -> AgentState:
             state.conversation_manager_state, secrets, free=False
         ),
         internal_state=masking.mask_texts(state.internal_state, secrets, free=False),
+        window=masking.mask_texts(state.window, secrets, free=False),
     )
 
 

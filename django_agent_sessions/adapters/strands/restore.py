@@ -12,14 +12,15 @@ from strands.session.repository_session_manager import RepositorySessionManager
 from strands.types.content import Message
 
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.values.records import AgentRecord
+from django_agent_sessions.values.records import AgentRecord, RestoredMessage
 
 from . import formats
-from .conversation import Conversation, fingerprint
+from .conversation import Conversation, NewState, fingerprint, is_stateful
 from .newer_names import LocalAgent
+from .window import ALL, StoredMessage
 
-Restored: TypeAlias = list[tuple[int, Any, Any]]
-"""Position, message and run id of each message of ``store.messages.restore``, with tracking ids."""
+Restored: TypeAlias = list[RestoredMessage]
+"""The messages of ``store.messages.restore``, with tracking ids."""
 
 
 class StoredAgent(NamedTuple):
@@ -43,7 +44,7 @@ def restore_agent(agent: LocalAgent, conversation: Conversation, found: StoredAg
     """Restore an agent from its stored data."""
     record, restored, end = found
     conversation.record = record
-    conversation.set_window(record.data.window, end)
+    conversation.set_window(_window(record), end)
     agent.state = StrandsAgentState(record.data.state)
     formats.session_agent(record).initialize_internal_state(agent)
     summary_messages: list[Message] = []
@@ -51,17 +52,45 @@ def restore_agent(agent: LocalAgent, conversation: Conversation, found: StoredAg
     # Bidirectional agents and agents that were created by other tools have none.
     if isinstance(agent, Agent) and manager_state:
         summary_messages = _restore_conversation_manager(agent.conversation_manager, record)
-    for position, message, _ in restored:
-        conversation.remember(position, message)
     if isinstance(agent, Agent) and agent._interrupt_state.activated:
         restored = _move_interrupted_last(agent, conversation, restored)
-    if not (isinstance(agent, Agent) and agent.model.stateful):
-        # Pinned messages come before a summary, as the conversation manager puts them.
-        tail = record.data.window["tail"] if record.data.window else 0
-        pinned = [message for position, message, _ in restored if position < tail]
-        others = [message for position, message, _ in restored if position >= tail]
-        agent.messages = _repair_tool_use([*pinned, *summary_messages, *others])
-    conversation.mark_synced(fingerprint(agent), copy.deepcopy(record.data))
+    data = copy.deepcopy(record.data)
+    messages = [row.payload for row in restored]
+    if record.data.window is None:
+        # A window contains the summary, where the agent had it.
+        messages = [*summary_messages, *messages]
+    repaired = _repair_tool_use(list(messages))
+    _remember(conversation, record, restored)
+    known = set(map(id, messages))
+    conversation.not_stored |= {m["tracking_id"] for m in repaired if id(m) not in known}
+    if not is_stateful(agent):
+        agent.messages = repaired
+    conversation.mark_synced(NewState(data, fingerprint(agent), _window(record)))
+
+
+def _window(record: AgentRecord) -> Any:
+    """Return the window; without one, Strands' own count of removed messages is the offset."""
+    removed = removed_count(record)
+    offset = {"kept": [], "tail": removed} if removed else None
+    return record.data.window or offset
+
+
+def removed_count(record: AgentRecord) -> int:
+    """Return the number of messages that a conversation manager of Strands removed."""
+    state = record.data.conversation_manager_state
+    removed = state.get("removed_message_count", 0) if isinstance(state, dict) else 0
+    return removed if isinstance(removed, int) else 0
+
+
+def _remember(conversation: Conversation, record: AgentRecord, restored: Restored) -> None:
+    items = (record.data.window or ALL)["kept"]
+    # The store restores the very dicts of the window.
+    variants = {id(item["message"]) for item in items if isinstance(item, dict)}
+    for position, message, _ in restored:
+        if position is not None and id(message) in variants:
+            conversation.remember_as(StoredMessage(position, message, None, None))
+        elif position is not None:
+            conversation.remember(position, message)
 
 
 def _restore_conversation_manager(
@@ -101,15 +130,18 @@ def _move_interrupted_last(
     """
     pending = getattr(agent._interrupt_state, "pending_tool_execution", None)
     waiting = _calls(pending.assistant_message) if pending is not None else set()
-    for position, message, run_id in reversed(restored):
-        if waiting & _results(message):
+    for call in reversed(restored):
+        if waiting & _results(call.payload):
             # The interrupt was answered, but the process was killed before it wrote the state.
             agent._interrupt_state.deactivate()
             break
-        if waiting & _calls(message):
-            of_run = set() if run_id is None else {row[0] for row in restored if row[2] == run_id}
+        if waiting & _calls(call.payload):
+            run_id = call.run_id
             conversation.run_id = run_id or conversation.run_id
-            return sorted(restored, key=lambda row: (row[0] in of_run, row[0] == position))
+            return sorted(
+                restored,
+                key=lambda row: (run_id is not None and row.run_id == run_id, row is call),
+            )
     return restored
 
 

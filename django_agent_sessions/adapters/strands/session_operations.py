@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,15 +22,24 @@ from django_agent_sessions.values.records import AgentRecord, NewMessage, Sessio
 from . import formats
 from .conversation import (
     Conversation,
-    StoredMessage,
+    NewState,
     add_tracking_ids,
     fingerprint,
     with_tracking_id,
 )
 from .live_redaction import mask_agent
+from .message_changes import (
+    added_blocks,
+    extended,
+    overwrite,
+    reload_messages,
+    row_of,
+    with_tracking_id_of,
+)
 from .newer_names import LocalAgent
 from .orchestrators import Orchestrators
-from .restore import Restored, StoredAgent, is_strands_message
+from .restore import Restored, StoredAgent, is_strands_message, removed_count
+from .window import StoredMessage, copy_of
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -125,20 +135,18 @@ class SessionOperations:
 
     def _messages_of(self, record: AgentRecord) -> Restored:
         check_dialect(record, dialects.STRANDS)
-        # Without a window, Strands' own count of removed messages is the offset.
-        removed = record.data.conversation_manager_state.get("removed_message_count", 0)
-        restored = self.store.messages.restore(record, offset=removed)
-        invalid = [position for position, message, _ in restored if not is_strands_message(message)]
-        for position in invalid:
+        restored = self.store.messages.restore(record, offset=removed_count(record))
+        invalid = [row for row in restored if not is_strands_message(row.payload)]
+        for row in invalid:
             logger.warning(
-                "message %d of agent %s (row %s) is not a message of Strands and was skipped",
-                position,
+                "message %s of agent %s (row %s) is not a message of Strands and was skipped",
+                row.position,
                 record.agent_id,
                 record.id,
             )
         if invalid:
-            restored = [row for row in restored if row[0] not in invalid]
-        add_tracking_ids(message for _, message, _ in restored)
+            restored = [row for row in restored if is_strands_message(row.payload)]
+        add_tracking_ids(row.payload for row in restored if row.position is not None)
         return restored
 
     def append(self, message: Message, agent: LocalAgent) -> None:
@@ -152,7 +160,7 @@ class SessionOperations:
     ) -> None:
         grown = conversation.find_extended(with_tracking_id(message))
         if grown is not None:
-            self._replace(conversation, grown, message)
+            self._extend(conversation, grown, message)
         else:
             conversation.pending_messages.append(NewMessage(message))
         self._write(conversation, agent)
@@ -163,37 +171,61 @@ class SessionOperations:
         with conversation.lock:
             stored = conversation.find(message["tracking_id"])
             if stored is not None:
-                self._replace(conversation, stored, message)
+                self._replace(conversation, stored, message, message)
             else:
                 conversation.rewrite_unwritten(message)
 
-    def _replace(self, conversation: Conversation, stored: StoredMessage, message: Message) -> None:
-        row = _row_of(conversation)
-        try:
-            self.store.messages.update(
-                row, stored.position, message, epoch=self._session.epoch, key=stored.key
-            )
-        except StaleSessionError:
-            self._reload()
-            if stored.message["content"] != stored.content:
-                # Another process redacted it; the content that was added after it stays.
-                added = message["content"][len(stored.content) :]
-                message["content"] = [*stored.message["content"], *added]
-            self.store.messages.update(
-                row, stored.position, message, epoch=self._session.epoch, key=stored.key
-            )
-        conversation.remember(stored.position, message, stored.key)
+    def _extend(self, conversation: Conversation, stored: StoredMessage, message: Message) -> None:
+        """Write a message that Strands has extended; if it was reduced, to its original."""
+        payload = message
+        if stored.original is None or stored.original["content"] != stored.message["content"]:
+            payload = extended(self.store, conversation, stored, message)
+        self._replace(conversation, stored, message, payload)
 
-    def _write(self, conversation: Conversation, agent: LocalAgent) -> None:
+    def _replace(
+        self,
+        conversation: Conversation,
+        stored: StoredMessage,
+        message: Message,
+        payload: Message,
+    ) -> None:
+        """Write the payload in place of a message that the agent replaced."""
+        row, added = row_of(conversation), added_blocks(stored, message)
+
+        def update(payload: Message) -> None:
+            self.store.messages.update(
+                row, stored.position, payload, epoch=self._session.epoch, key=stored.key
+            )
+
+        try:
+            update(payload)
+        except StaleSessionError:
+            before = conversation.find(message["tracking_id"])
+            self._reload()
+            if conversation.find(message["tracking_id"]) is not before:
+                # Another process redacted it; the content that was added after it stays.
+                payload = extended(self.store, conversation, stored, message, added)
+                masking.mask_texts_in_place(payload, conversation.corrections.secrets)
+                message["content"] = payload["content"]
+            update(payload)
+        original = copy_of(payload)
+        conversation.remember_as(StoredMessage(stored.position, message, original, stored.key))
+
+    def _write(
+        self, conversation: Conversation, agent: LocalAgent, *, with_window: bool = False
+    ) -> None:
         """Write what is not in the database: the agent's row, messages and state."""
         with conversation.lock:
             self._drop_rolled_back(conversation)
-            self._at_epoch(lambda: self._write_at(conversation, agent, self._session.epoch))
+            self._at_epoch(lambda: self._write_at(conversation, agent, with_window=with_window))
 
     def _at_epoch(self, write: Callable[[], R]) -> R:
         return self._session.reload_if_stale(write, self._reload)
 
-    def _write_at(self, conversation: Conversation, agent: LocalAgent, epoch: int) -> None:
+    def _write_at(
+        self, conversation: Conversation, agent: LocalAgent, *, with_window: bool
+    ) -> None:
+        epoch = self._session.epoch
         if conversation.record is None:
             # The agent's loop may change the state meanwhile, which must be written again then.
             current = fingerprint(agent)
@@ -204,14 +236,14 @@ class SessionOperations:
                 )
             check_dialect(record, dialects.STRANDS)
             conversation.record = record
-            conversation.mark_synced(current, state)
+            conversation.mark_synced(NewState(state, current, None))
         if conversation.pending_messages:
             self._write_messages(conversation, conversation.record, epoch)
-        if (news := conversation.state_to_write(agent)) is not None:
-            state, current = news
+        new = conversation.state_to_write(agent, with_window=with_window)
+        if new is not None:
             with _name_in_error(f"the state of agent {agent.agent_id!r}"):
-                self.store.agents.update(conversation.record, state, epoch=epoch)
-            conversation.mark_synced(current, state)
+                self.store.agents.update(conversation.record, new.state, epoch=epoch)
+            conversation.mark_synced(new)
 
     def _write_messages(self, conversation: Conversation, record: AgentRecord, epoch: int) -> None:
         new = conversation.pending_messages
@@ -234,12 +266,12 @@ class SessionOperations:
         except PayloadError:
             # Nothing was written. A message that can never be written must not block later ones.
             writable = [message for message in new if _is_writable(message)]
-            conversation.pending_messages = writable if len(writable) < len(new) else new[:-1]
+            conversation.keep_pending(writable if len(writable) < len(new) else new[:-1])
             raise
         except SessionConflictError:
             # With on_conflict="raise" the caller decides what to do with the last message.
             if self._raises:
-                conversation.pending_messages = new[:-1]
+                conversation.keep_pending(new[:-1])
             raise
         except Exception:
             conversation.may_be_written = True
@@ -275,13 +307,15 @@ class SessionOperations:
             conversation.record = self.store.agents.find(session, conversation.record.agent_id)
 
     def sync(self, conversation: Conversation, agent: LocalAgent) -> None:
-        """Write the agent's state, and changed pins."""
-        self._write(conversation, agent)
-        for stored in conversation.find_repinned(agent):
-            self._at_epoch(partial(self._store_pin, conversation, stored))
+        """Write changed pins, and the agent's state with what it holds."""
+        with conversation.lock:
+            self._drop_rolled_back(conversation)
+            for stored in conversation.find_repinned(agent):
+                self._at_epoch(partial(self._store_pin, conversation, stored))
+        self._write(conversation, agent, with_window=True)
 
     def _store_pin(self, conversation: Conversation, stored: StoredMessage) -> None:
-        row = _row_of(conversation)
+        row = row_of(conversation)
         # The stored content, because a conversation manager may have shortened the agent's.
         record = self.store.messages.find(row, stored.position)
         if record is not None:
@@ -291,13 +325,16 @@ class SessionOperations:
             self.store.messages.update(
                 row, stored.position, message, epoch=self._session.epoch, key=stored.key
             )
-        conversation.remember(stored.position, stored.message, stored.key)
+        original = {k: v for k, v in (stored.original or {}).items() if k != "metadata"}
+        if "metadata" in stored.message:
+            original["metadata"] = copy.deepcopy(stored.message["metadata"])
+        conversation.remember_as(stored._replace(original=cast("Message", original)))
 
     def end_run(self, conversation: Conversation, agent: LocalAgent) -> None:
         """Write everything at the end of an invocation, and count its usage."""
         self.sync(conversation, agent)
         if conversation.spent != Usage():
-            self._session.after_run(_row_of(conversation).session, conversation.spent)
+            self._session.after_run(row_of(conversation).session, conversation.spent)
             conversation.spent = Usage()
 
     def write_orchestrator(
@@ -320,7 +357,7 @@ class SessionOperations:
             if conversation.pending_messages:
                 # Its write failed: the redacted version is written with the next write.
                 payload = conversation.pending_messages[-1].payload
-                _overwrite(payload, _with_tracking_id_of(redact_message, payload))
+                overwrite(payload, with_tracking_id_of(redact_message, payload))
                 return
             latest = conversation.latest
             if latest is None:
@@ -334,14 +371,14 @@ class SessionOperations:
     def _redact_stored(
         self, conversation: Conversation, stored: StoredMessage, redact_message: Message
     ) -> None:
-        redacted = _with_tracking_id_of(redact_message, stored.message)
+        redacted = with_tracking_id_of(redact_message, stored.message)
         epoch = self.store.messages.redact(
-            _row_of(conversation), stored.position, redacted, key=stored.key
+            row_of(conversation), stored.position, redacted, key=stored.key
         )
         # If another process has redacted too, the next write must reload.
         if epoch == self._session.epoch + 1:
             self._session.epoch = epoch
-        _overwrite(stored.message, redacted)
+        overwrite(stored.message, redacted)
         conversation.remember(stored.position, stored.message, stored.key)
 
     def _reload(self) -> None:
@@ -353,7 +390,7 @@ class SessionOperations:
             if conversation is not None and conversation.record is not None:
                 conversation.corrections.note(conversation.known_state, record.data)
                 secrets |= conversation.corrections.secrets
-                secrets |= self._reload_messages(conversation, conversation.record)
+                secrets |= reload_messages(self.store, conversation, record)
         secrets = masking.searchable_texts(secrets)
         if not secrets:
             return
@@ -367,49 +404,10 @@ class SessionOperations:
             if agent is not None:
                 mask_agent(agent, secrets)
 
-    def _reload_messages(self, conversation: Conversation, record: AgentRecord) -> set[str]:
-        redacted = {
-            row.message_id: row.content
-            for row in self.store.messages.list(record)
-            if row.redact_message is not None
-        }
-        # A rewind moves messages to another branch, so they are matched by their tracking ids.
-        moved = {
-            row.content.get("tracking_id"): row.content
-            for row in self.store.messages.redacted_elsewhere(record)
-        }
-        secrets: set[str] = set()
-        for stored in conversation.all_stored():
-            content = moved.get(stored.message["tracking_id"], redacted.get(stored.position))
-            if content is not None and content != stored.message:
-                secrets |= masking.masked_texts(stored.message, content)
-                _overwrite(stored.message, content)
-        return secrets
-
-
-def _row_of(conversation: Conversation) -> AgentRecord:
-    if conversation.record is None:
-        raise SessionException("The agent has no message yet")
-    return conversation.record
-
 
 def initial_messages(agent: LocalAgent) -> list[NewMessage]:
     """Return the messages that an agent was created with."""
     return [NewMessage(with_tracking_id(message)) for message in agent.messages]
-
-
-def _overwrite(message: Message, redacted: Message) -> None:
-    """Redact a message in memory, in place, because the agent holds this same dict."""
-    if message is not redacted:
-        message.clear()  # type: ignore[attr-defined] # a typed dict is a dict
-        message.update(redacted)
-
-
-def _with_tracking_id_of(redacted: Message, original: Message) -> Message:
-    """Set the original's tracking id if the redacted version has none."""
-    if redacted.get("tracking_id") or not original.get("tracking_id"):
-        return redacted
-    return cast("Message", {**redacted, "tracking_id": original["tracking_id"]})
 
 
 @contextmanager

@@ -119,7 +119,7 @@ def _purge_batch(current: SessionChange, before: datetime) -> int:
     if keys:
         # Agents do not read this column, so that the redaction epoch does not change.
         discard_originals(using, session, keys)
-        # The variants in snapshots that a legal hold kept.
+        # The variants that a legal hold kept.
         refs = {MessageRef(agent, branch, position) for _, agent, branch, position in messages}
         replace_variants(using, session, refs)
         target = keys[0] if len(keys) == 1 else None

@@ -10,13 +10,15 @@ from uuid import UUID
 from django.db.models import Model
 
 from django_agent_sessions.exceptions import LegalHoldError, SessionNotFoundError
-from django_agent_sessions.models import Session, SessionMessage, Snapshot
+from django_agent_sessions.models import Session, SessionAgent, SessionMessage, Snapshot
 from django_agent_sessions.models.content_columns import content_models
 from django_agent_sessions.store.contents import (
     Copy,
     MessageRef,
+    agents_with_windows,
     are_short,
     content_versions,
+    has_variants,
     is_original_kept,
     snapshots_with_variants,
     walk,
@@ -30,6 +32,9 @@ from .scope_groups import ScopeGroups
 from .scopes import Redaction
 from .snapshot_columns import drop_variants, mask_variants, redacted_refs, variant_refs
 
+# Rows that can have variants of messages; each is searched after the messages.
+_WITH_VARIANTS: list[type[Model]] = [SessionAgent, Snapshot]
+
 
 @dataclass
 class _SearchedRows:
@@ -38,11 +43,13 @@ class _SearchedRows:
     versions: dict[UUID, Any] = field(default_factory=dict)
     findings: dict[UUID, RowFindings] = field(default_factory=dict)
     stale: set[UUID] = field(default_factory=set)
+    with_variants: set[UUID] = field(default_factory=set)
 
     def forget(self, keys: Collection[UUID]) -> None:
         for key in keys:
             self.versions.pop(key, None)
             self.findings.pop(key, None)
+            self.with_variants.discard(key)
 
 
 class SessionSearch:
@@ -65,10 +72,11 @@ class SessionSearch:
         keep = is_original_kept(session)
         self._messages = MessageSearch(using, session.pk, groups, keep=keep, with_texts=dry_run)
         everywhere = bool(groups.everywhere)
-        self._models = content_models() if everywhere else [SessionMessage, Snapshot]
+        searched: list[type[Model]] = [SessionMessage, *_WITH_VARIANTS]
+        self._models = content_models() if everywhere else searched
         self._members: dict[UUID, MessageCopies] = {}
         self._rows: dict[type[Model], _SearchedRows] = {}
-        # The changed messages when the snapshots were searched.
+        # The changed messages when the snapshots and windows were searched.
         self._refs: set[MessageRef] = set()
         self.epoch: int | None = None
 
@@ -80,10 +88,11 @@ class SessionSearch:
         self._messages.forget_unreadable()
         self._members = copies_in_session(self._using, self.session.pk, self._families)
         for model in self._models:
-            if model is Snapshot and self._refs != (refs := self._changed_refs()):
+            if model in _WITH_VARIANTS and self._refs != (refs := self._changed_refs()):
                 # Their variants depend on the changed messages.
                 self._refs = refs
-                self._rows.pop(Snapshot, None)
+                for changed in _WITH_VARIANTS:
+                    self._rows.pop(changed, None)
             searched = self._rows.get(model)
             keys = self._limit(model) if searched is None else searched.stale
             searched = searched or _SearchedRows()
@@ -114,8 +123,8 @@ class SessionSearch:
         """Return whether what was written since the search can be searched with the lock."""
         if not all(model in self._rows for model in self._models):
             return False
-        # A changed message can have variants in all snapshots, which are then searched, too.
-        if self._rows[Snapshot].versions:
+        # A changed message can have variants in all of them, which are then searched, too.
+        if self._rows[Snapshot].versions or self._rows[SessionAgent].with_variants:
             return False
         stale = {model: rows.stale for model, rows in self._rows.items() if rows.stale}
         messages = stale.pop(SessionMessage, set())
@@ -140,7 +149,10 @@ class SessionSearch:
             return self._members.keys()
         if self.session.legal_hold or not self._changed_refs():
             return ()
-        rows = snapshots_with_variants(self._using, self.session.pk)
+        key = self.session.pk
+        if model is SessionAgent:
+            return [row.pk for row in agents_with_windows(self._using, key) if has_variants(row)]
+        rows = snapshots_with_variants(self._using, key)
         return list(rows.values_list("pk", flat=True))
 
     def _search_row(self, searched: _SearchedRows, copy: Copy) -> None:
@@ -151,6 +163,8 @@ class SessionSearch:
             self._search_columns(found)
         searched.versions[copy.key] = copy.version
         searched.findings.pop(copy.key, None)
+        if isinstance(copy.row, SessionAgent) and has_variants(copy.row):
+            searched.with_variants.add(copy.key)
         if found:
             searched.findings[copy.key] = found
 
@@ -159,7 +173,7 @@ class SessionSearch:
             drop_variants(found, self._refs)
             return
         mask_columns(found)
-        if isinstance(row := found.copy.row, Snapshot):
+        if isinstance(row := found.copy.row, SessionAgent | Snapshot):
             kept: set[MessageRef] = set()
             if self.session.legal_hold and (refs := variant_refs(row)):
                 kept = self._refs | redacted_refs(self._using, refs)

@@ -1,4 +1,4 @@
-"""Redaction in snapshots, which contain an agent's state and refer to messages."""
+"""Redaction in snapshots and windows, which refer to messages and can have variants of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django_agent_sessions.models import SessionMessage, Snapshot
-from django_agent_sessions.store.contents import MessageRef, message_ref_of, position_range
+from django_agent_sessions.models import SessionAgent, SessionMessage, Snapshot
+from django_agent_sessions.store.contents import (
+    MessageRef,
+    VariantRow,
+    message_ref_of,
+    position_range,
+    references_in,
+    variants_column,
+    with_references,
+)
 
 from .findings import RowFindings, with_subpath
 from .scopes import Place
@@ -33,41 +41,46 @@ def mask_snapshot_document(found: RowFindings, document: Any, place: Place) -> A
 def mask_variants(
     found: RowFindings, changed: Collection[MessageRef], kept: Collection[MessageRef]
 ) -> None:
-    """Mask the variants of messages in a snapshot, and drop those of changed messages.
+    """Mask the variants of messages in a row, and drop those of changed messages.
 
     ``kept`` are the messages whose variants a legal hold keeps.
     """
-    row, messages = _snapshot(found), found.copy.values["messages"]
-    if not isinstance(messages, list):
-        masked = found.mask(messages, found.place("messages"))
+    row = _row_with_variants(found)
+    column = variants_column(row)
+    value = found.copy.values[column]
+    messages = references_in(value)
+    if messages is None:
+        masked = found.mask(value, found.place(column))
     else:
         items = [
             _mask_variant(found, index, item, message_ref_of(row, item), changed, kept)
             for index, item in enumerate(messages)
         ]
         same = all(item is before for item, before in zip(items, messages, strict=True))
-        masked = messages if same else items
-    if masked is not messages:
-        found.values["messages"] = masked
+        masked = value if same else with_references(value, items)
+    if masked is not value:
+        found.values[column] = masked
 
 
 def drop_variants(found: RowFindings, changed: Collection[MessageRef]) -> None:
-    """Replace the variants of changed messages in a snapshot with references."""
-    row, messages = _snapshot(found), found.copy.values["messages"]
-    if not isinstance(messages, list):
-        return
+    """Replace the variants of changed messages in a row with references."""
+    row = _row_with_variants(found)
+    column = variants_column(row)
+    value = found.copy.values[column]
+    messages = references_in(value) or []
     refs = [message_ref_of(row, item) for item in messages]
     if any(ref in changed for ref in refs if ref is not None):
         found.is_copy = True
-        found.values["messages"] = [
+        items = [
             position_range(ref) if ref is not None and ref in changed else item
             for ref, item in zip(refs, messages, strict=True)
         ]
+        found.values[column] = with_references(value, items)
 
 
-def variant_refs(row: Snapshot) -> set[MessageRef]:
-    """Return the messages of which a snapshot has variants."""
-    items = row.messages if isinstance(row.messages, list) else ()
+def variant_refs(row: VariantRow) -> set[MessageRef]:
+    """Return the messages of which a row has variants."""
+    items = references_in(getattr(row, variants_column(row))) or []
     return {ref for item in items if (ref := message_ref_of(row, item)) is not None}
 
 
@@ -83,6 +96,12 @@ def redacted_refs(using: str, refs: Collection[MessageRef]) -> set[MessageRef]:
         there = messages.values_list("message_id", flat=True)
         redacted |= {MessageRef(agent, branch, position) for position in there}
     return redacted
+
+
+def _row_with_variants(found: RowFindings) -> VariantRow:
+    row = found.copy.row
+    assert isinstance(row, SessionAgent | Snapshot)  # noqa: S101 - as declared by its columns
+    return row
 
 
 def _snapshot(found: RowFindings) -> Snapshot:
@@ -154,7 +173,11 @@ def _mask_variant(
 ) -> Any:
     if not isinstance(item, dict) or ref in kept:
         return item
-    place = with_subpath(found.place("messages"), (index, "message"))
+    row = _row_with_variants(found)
+    place = found.place(variants_column(row))
+    if isinstance(row, SessionAgent):
+        place = with_subpath(place, ("kept",))
+    place = with_subpath(place, (index, "message"))
     message = found.mask(item.get("message"), place)
     if ref is not None and ref in changed:
         return position_range(ref)

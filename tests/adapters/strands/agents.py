@@ -12,7 +12,7 @@ from django_agent_sessions.adapters.strands import DjangoSessionManager
 from django_agent_sessions.models import SessionMessage
 
 from .scripted import ScriptedModel
-from .tools import add, approve
+from .tools import add, approve, look
 
 
 def build(*steps: Any, session_id: str = "s", **options: Any) -> Agent:
@@ -22,17 +22,19 @@ def build(*steps: Any, session_id: str = "s", **options: Any) -> Agent:
         *steps: What its model says.
         session_id: The session.
         **options: For the agent, the manager (``on_conflict``, ``owner``) or the model (``choose``,
-            ``stateful``, ``delay``).
+            ``stateful``, ``delay``, ``limit``).
     """
     of_manager = {name: options.pop(name) for name in ("on_conflict", "owner") if name in options}
     of_model = {
-        name: options.pop(name) for name in ("choose", "stateful", "delay") if name in options
+        name: options.pop(name)
+        for name in ("choose", "stateful", "delay", "limit")
+        if name in options
     }
     if "session_manager" not in options:
         options["session_manager"] = DjangoSessionManager(session_id, **of_manager)
     return Agent(
         model=ScriptedModel(steps, **of_model),
-        tools=[add, approve],
+        tools=[add, approve, look],
         callback_handler=None,
         **options,
     )

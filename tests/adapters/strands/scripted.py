@@ -37,6 +37,7 @@ class ScriptedModel(Model):
     Attributes:
         requests: The messages of each call, as they were at that moment.
         delay: Seconds that each call takes.
+        limit: Tokens of its context window.
     """
 
     def __init__(
@@ -46,12 +47,14 @@ class ScriptedModel(Model):
         delay: float = 0,
         choose: Callable[[Any], Step] | None = None,
         stateful: bool = False,
+        limit: int | None = None,
     ) -> None:
         self.steps = list(steps)
         self.requests: list[list[Any]] = []
         self.delay = delay
         self._choose = choose
         self._stateful = stateful
+        self._limit = limit
 
     @property
     def stateful(self) -> bool:
@@ -61,7 +64,8 @@ class ScriptedModel(Model):
         """There is nothing to configure."""
 
     def get_config(self) -> dict[str, Any]:
-        return {"model_id": "scripted"}
+        limit = {} if self._limit is None else {"context_window_limit": self._limit}
+        return {"model_id": "scripted", **limit}
 
     def structured_output(self, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
         raise NotImplementedError("a script has no structured output")

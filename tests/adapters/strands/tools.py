@@ -29,3 +29,13 @@ def approve(what: str, tool_context: ToolContext) -> str:
     """
     answer: Any = tool_context.interrupt("approval", reason={"what": what})
     return f"{what}: {answer}"
+
+
+@tool
+def look(of: str) -> str:
+    """Return a long text.
+
+    Args:
+        of: What it is about.
+    """
+    return f"All about {of}. " + "a long text " * 60

@@ -24,7 +24,7 @@ def rich(store, ada):
     session = store.create(
         "talk/1", title="A title", metadata={"z": [1], "a": {"$bytes": 1}}, external_id="e 1"
     )
-    state = AgentState({"b": b"\xff", "a": "\x00"}, {"n": 1}, [None], {"kept": [0], "tail": 2})
+    state = AgentState({"b": b"\xff", "a": "\x00"}, {"n": 1}, [None], {"kept": [[0, 1]], "tail": 2})
     agent = store.agents.create(session, "first", dialect="strands", data=state)
     store.agents.create(session, "second")
     run = uuid4()

@@ -184,7 +184,7 @@ def test_whatever_numbers_a_file_has_the_session_can_be_written_and_redacted(sto
         {"tail": 2**70, "kept": []},
         {"tail": 1},
         {"tail": 1, "kept": None},
-        {"tail": 1, "kept": [0, "x"]},
+        {"tail": 1, "kept": [[0, 1], "x"]},
     ],
 )
 def test_a_window_that_is_none_is_told_and_the_agent_goes_on(store, agent, file, window):

@@ -87,7 +87,7 @@ def test_a_pinned_message_stays_before_the_window(save):
 
     assert stored() == ["0", "1", "2", "3", "4", "5"]
     assert references() == [[0, 1], [3, 6]]
-    assert SessionAgent.objects.get().window == {"kept": [0], "tail": 3}
+    assert SessionAgent.objects.get().window == {"kept": [[0, 1]], "tail": 3}
 
 
 def test_a_summary_is_in_the_snapshot_and_not_in_the_conversation(save):

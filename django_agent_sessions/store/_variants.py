@@ -1,0 +1,121 @@
+"""Messages in another form than in the conversation, which snapshots and windows store themselves.
+
+A *reference* is ``[first, stop]`` for messages of the conversation, or ``{"message": …}`` for a
+*variant*, with the ``"position"`` of its original, if there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from django_agent_sessions.content import codec
+from django_agent_sessions.models import MAIN_BRANCH, SessionAgent, Snapshot
+from django_agent_sessions.models.content_columns import ContentKind, content_columns_of
+from django_agent_sessions.models.fields import sealed_columns
+from django_agent_sessions.models.stored_text import StoredText
+
+_PART = 50
+
+VariantRow: TypeAlias = SessionAgent | Snapshot
+"""A row that can store variants: of an agent with its window, or of a snapshot."""
+
+
+class MessageRef(NamedTuple):
+    """The position of a message."""
+
+    agent: UUID | None
+    branch: int
+    position: int
+
+
+def variants_column(row: VariantRow) -> str:
+    """Return the column of a row that contains references."""
+    columns = content_columns_of(row).columns.items()
+    return next(name for name, kind in columns if kind is ContentKind.VARIANTS)
+
+
+def references_in(value: Any) -> list[Any] | None:
+    """Return the references of a snapshot or of a window; None if the value has none."""
+    items = value.get("kept") if isinstance(value, dict) else value
+    return items if isinstance(items, list) else None
+
+
+def with_references(value: Any, items: list[Any]) -> Any:
+    """Return the value of a snapshot or window with other references."""
+    return {**value, "kept": items} if isinstance(value, dict) else items
+
+
+def has_variants(row: VariantRow) -> bool:
+    """Return whether a row stores messages itself."""
+    items = references_in(getattr(row, variants_column(row)))
+    return any(isinstance(item, dict) for item in items or ())
+
+
+def snapshots_with_variants(using: str, session: UUID) -> QuerySet[Snapshot]:
+    """Return the session's snapshots that store messages themselves."""
+    rows = Snapshot.objects.using(using).filter(session=session).order_by("pk").defer("document")
+    if not codec.is_plain():
+        return rows
+    # References are lists of numbers; only a stored message contains a brace.
+    return rows.annotate(references_text=StoredText("messages")).filter(
+        references_text__contains="{"
+    )
+
+
+def agents_with_windows(using: str, session: UUID) -> QuerySet[SessionAgent]:
+    """Return the session's agents that may store messages in their windows."""
+    rows = SessionAgent.objects.using(using).filter(session=session, window__isnull=False)
+    return rows.only("window").order_by("pk")
+
+
+def message_ref_of(row: VariantRow, item: Any) -> MessageRef | None:
+    """Return the position of the message that a row's reference is a variant of, or None."""
+    if not isinstance(item, dict) or not isinstance(item.get("position"), int):
+        return None
+    if isinstance(row, Snapshot):
+        return MessageRef(row.agent_id, row.branch, item["position"])
+    return MessageRef(row.pk, MAIN_BRANCH, item["position"])
+
+
+def position_range(spot: MessageRef) -> list[int]:
+    """Return a reference to a message of the conversation."""
+    return [spot.position, spot.position + 1]
+
+
+def replace_variants(using: str, session: UUID, spots: Collection[MessageRef]) -> int:
+    """Replace the variants of messages with references, in the caller's transaction."""
+    wanted = set(spots)
+    changed = 0
+    agents = {spot.agent for spot in wanted if spot.agent and spot.branch == MAIN_BRANCH}
+    parts: Iterable[list[Any]] = chain(
+        _batches(snapshots_with_variants(using, session)),
+        _batches(agents_with_windows(using, session).filter(pk__in=agents)),
+    )
+    for row in chain.from_iterable(parts):
+        column = variants_column(row)
+        before = getattr(row, column)
+        if (items := references_in(before)) is None:
+            continue
+        after = [
+            position_range(spot) if (spot := message_ref_of(row, item)) in wanted and spot else item
+            for item in items
+        ]
+        if after != items:
+            rows = type(row).objects.using(using).filter(pk=row.pk)
+            columns = sealed_columns(type(row), row.pk, {column: with_references(before, after)})
+            changed += rows.update_locked(**columns, updated_at=timezone.now())
+    return changed
+
+
+def _batches(rows: QuerySet[Any]) -> Iterator[list[Any]]:
+    """Read rows by keyset pagination, because a connection pooler has no cursors."""
+    part = list(rows[:_PART])
+    while part:
+        yield part
+        part = list(rows.filter(pk__gt=part[-1].pk)[:_PART])
