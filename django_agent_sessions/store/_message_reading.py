@@ -90,11 +90,8 @@ def read_to_restore(using: str, agent: AgentRecord, offset: int) -> list[Restore
     restored: list[RestoredMessage] = []
     for item in window["kept"]:
         if isinstance(item, dict):
-            position = item.get("position")
             run_id = restored[-1].run_id if restored else None
-            # The row of a variant is read only if it was redacted since.
-            payload, run_id = found.pop(position, (item["message"], run_id))
-            restored.append(RestoredMessage(position, payload, run_id))
+            restored.append(RestoredMessage(item.get("position"), item["message"], run_id))
         else:
             # Each message once, whatever an imported window says.
             restored += [
@@ -190,7 +187,10 @@ def _rows_to_restore(using: str, agent: AgentRecord, offset: int) -> list[tuple[
 
 
 def _in_window(window: dict[str, Any]) -> Q:
-    """Return the condition of a window's messages, without the originals of its variants."""
+    """Return the condition of a window's messages, without the originals of its variants.
+
+    Nothing tells here whether these were redacted: a redaction removes the variants.
+    """
     kept = window["kept"]
     spans: list[list[int]] = []
     for first, stop in sorted(referenced_ranges(kept)):
@@ -205,7 +205,7 @@ def _in_window(window: dict[str, Any]) -> Q:
         condition |= Q(message_id__gte=first, message_id__lt=stop)
     variants = [item["position"] for item in kept if isinstance(item, dict) and "position" in item]
     if variants:
-        condition &= ~Q(message_id__in=variants) | Q(redacted_at__isnull=False)
+        condition &= ~Q(message_id__in=variants)
     return condition
 
 

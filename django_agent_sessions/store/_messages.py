@@ -145,8 +145,7 @@ class Messages(StorePart):
         Returns:
             Position, payload and ``run_id`` of each message. The position is None for a message
             that only the agent has, such as a summary. A message that the agent had in another
-            form is restored in that form, unless it was redacted since. Corrupt ones are skipped
-            and logged.
+            form is restored in that form. Corrupt ones are skipped and logged.
         """
         return read_to_restore(self.using, agent, offset)
 

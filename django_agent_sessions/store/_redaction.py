@@ -75,8 +75,8 @@ def redact_at(
         keep, number = is_original_kept(session), session.change + 1
         replace_messages(using, messages, event, change=number, keep=keep)
         update_references(using, agent.session, [key for key, _, _ in copies])
-        if not session.legal_hold:
-            replace_variants(using, agent.session, [ref for _, _, ref in copies])
+        refs = [ref for _, _, ref in copies]
+        replace_variants(using, agent.session, refs, in_snapshots=not session.legal_hold)
         return increment_redaction_epoch(using, session, row.created_at)
 
     return with_lock(using, lock, redact, what=what, around=attempt)

@@ -88,15 +88,19 @@ def position_range(spot: MessageRef) -> list[int]:
     return [spot.position, spot.position + 1]
 
 
-def replace_variants(using: str, session: UUID, spots: Collection[MessageRef]) -> int:
-    """Replace the variants of messages with references, in the caller's transaction."""
+def replace_variants(
+    using: str, session: UUID, spots: Collection[MessageRef], *, in_snapshots: bool = True
+) -> int:
+    """Replace the variants of messages with references, in the caller's transaction.
+
+    Under legal hold, snapshots keep them; a window is only the last one of many.
+    """
     wanted = set(spots)
     changed = 0
     agents = {spot.agent for spot in wanted if spot.agent and spot.branch == MAIN_BRANCH}
-    parts: Iterable[list[Any]] = chain(
-        _batches(snapshots_with_variants(using, session)),
-        _batches(agents_with_windows(using, session).filter(pk__in=agents)),
-    )
+    parts: Iterable[list[Any]] = _batches(agents_with_windows(using, session).filter(pk__in=agents))
+    if in_snapshots:
+        parts = chain(parts, _batches(snapshots_with_variants(using, session)))
     for row in chain.from_iterable(parts):
         column = variants_column(row)
         before = getattr(row, column)

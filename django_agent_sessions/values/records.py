@@ -301,7 +301,7 @@ class RestoredMessage(NamedTuple):
     Attributes:
         position: The ``message_id``; None if only the agent has the message, such as a summary.
         payload: The payload; its redacted version, if there is one. A message that the agent had in
-            another form is restored in that form, unless it was redacted since.
+            another form is restored in that form.
         run_id: The invocation that wrote it, if known; of another form than in the conversation,
             that of the message before it.
     """

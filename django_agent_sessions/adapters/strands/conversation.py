@@ -201,13 +201,7 @@ class Conversation:
             self._forget_dropped()
 
     def state_to_write(self, agent: LocalAgent, *, with_window: bool) -> NewState | None:
-        """Return the state to write; None if it is in the database.
-
-        Args:
-            agent: The agent.
-            with_window: Whether to compare all messages of the agent, which takes long in a long
-                conversation. If not, that is only done if a conversation manager has removed some.
-        """
+        """Return the state to write; None if it is in the database."""
         current, synced = fingerprint(agent), self._written_fingerprint
         if self.corrections.secrets and (with_window or current != synced):
             # A model that was responding at the time of the redaction may have summarized it.

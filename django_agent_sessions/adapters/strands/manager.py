@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
@@ -188,6 +189,13 @@ class DjangoSessionManager(LocalSessionManager):
         """
         if self._turns is not None:
             self._turns.reject_bidirectional(agent)
+        if getattr(agent, "storage", None) is not None:
+            # As Strands' own managers warn: once per process, because the caller's depth varies.
+            warnings.warn(
+                "Agent(storage=...) is set, but DjangoSessionManager does not use it for the "
+                "session; use SnapshotSessionManager with DjangoStorage to store all in one place",
+                stacklevel=1,
+            )
         known = self._work.conversations.get(agent.agent_id)
         if known is not None and known.is_of_other_agent(agent):
             raise SessionException(

@@ -12,7 +12,7 @@ from strands.session.repository_session_manager import RepositorySessionManager
 from strands.types.content import Message
 
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.values.records import AgentRecord, RestoredMessage
+from django_agent_sessions.values.records import AgentRecord, AgentState, RestoredMessage
 
 from . import formats
 from .conversation import Conversation, NewState, fingerprint, is_stateful
@@ -44,7 +44,10 @@ def restore_agent(agent: LocalAgent, conversation: Conversation, found: StoredAg
     """Restore an agent from its stored data."""
     record, restored, end = found
     conversation.record = record
-    conversation.set_window(_window(record), end)
+    # Copied, because the agent holds the messages of the window, and changes them.
+    data = copy.deepcopy(record.data)
+    window = _window(data)
+    conversation.set_window(window, end)
     agent.state = StrandsAgentState(record.data.state)
     formats.session_agent(record).initialize_internal_state(agent)
     summary_messages: list[Message] = []
@@ -54,7 +57,6 @@ def restore_agent(agent: LocalAgent, conversation: Conversation, found: StoredAg
         summary_messages = _restore_conversation_manager(agent.conversation_manager, record)
     if isinstance(agent, Agent) and agent._interrupt_state.activated:
         restored = _move_interrupted_last(agent, conversation, restored)
-    data = copy.deepcopy(record.data)
     messages = [row.payload for row in restored]
     if record.data.window is None:
         # A window contains the summary, where the agent had it.
@@ -65,19 +67,18 @@ def restore_agent(agent: LocalAgent, conversation: Conversation, found: StoredAg
     conversation.not_stored |= {m["tracking_id"] for m in repaired if id(m) not in known}
     if not is_stateful(agent):
         agent.messages = repaired
-    conversation.mark_synced(NewState(data, fingerprint(agent), _window(record)))
+    conversation.mark_synced(NewState(data, fingerprint(agent), window))
 
 
-def _window(record: AgentRecord) -> Any:
+def _window(data: AgentState) -> Any:
     """Return the window; without one, Strands' own count of removed messages is the offset."""
-    removed = removed_count(record)
-    offset = {"kept": [], "tail": removed} if removed else None
-    return record.data.window or offset
+    removed = removed_count(data)
+    return data.window or ({"kept": [], "tail": removed} if removed else None)
 
 
-def removed_count(record: AgentRecord) -> int:
+def removed_count(data: AgentState) -> int:
     """Return the number of messages that a conversation manager of Strands removed."""
-    state = record.data.conversation_manager_state
+    state = data.conversation_manager_state
     removed = state.get("removed_message_count", 0) if isinstance(state, dict) else 0
     return removed if isinstance(removed, int) else 0
 

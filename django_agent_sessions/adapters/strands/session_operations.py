@@ -135,7 +135,7 @@ class SessionOperations:
 
     def _messages_of(self, record: AgentRecord) -> Restored:
         check_dialect(record, dialects.STRANDS)
-        restored = self.store.messages.restore(record, offset=removed_count(record))
+        restored = self.store.messages.restore(record, offset=removed_count(record.data))
         invalid = [row for row in restored if not is_strands_message(row.payload)]
         for row in invalid:
             logger.warning(

@@ -80,11 +80,6 @@ def window_of(
 
     Other processes may have appended messages that this agent never held. So the window lists the
     messages before ``tail``, and includes all messages from ``tail`` on.
-
-    Args:
-        held: What the agent holds.
-        stored: All messages that it holds or held since it was restored.
-        before: The window when it was restored, or when it was last written.
     """
     first = (before or ALL)["tail"]
     known = {row.position for row in stored}

@@ -30,7 +30,13 @@ from .findings import RowFindings
 from .message_search import MessageSearch
 from .scope_groups import ScopeGroups
 from .scopes import Redaction
-from .snapshot_columns import drop_variants, mask_variants, redacted_refs, variant_refs
+from .snapshot_columns import (
+    drop_variants,
+    mask_variants,
+    only_drops_from_window,
+    redacted_refs,
+    variant_refs,
+)
 
 # Rows that can have variants of messages; each is searched after the messages.
 _WITH_VARIANTS: list[type[Model]] = [SessionAgent, Snapshot]
@@ -147,11 +153,13 @@ class SessionSearch:
             return None
         if model is SessionMessage:
             return self._members.keys()
-        if self.session.legal_hold or not self._changed_refs():
+        if not self._changed_refs():
             return ()
         key = self.session.pk
         if model is SessionAgent:
             return [row.pk for row in agents_with_windows(self._using, key) if has_variants(row)]
+        if self.session.legal_hold:
+            return ()
         rows = snapshots_with_variants(self._using, key)
         return list(rows.values_list("pk", flat=True))
 
@@ -175,7 +183,8 @@ class SessionSearch:
         mask_columns(found)
         if isinstance(row := found.copy.row, SessionAgent | Snapshot):
             kept: set[MessageRef] = set()
-            if self.session.legal_hold and (refs := variant_refs(row)):
+            is_snapshot = isinstance(row, Snapshot)
+            if is_snapshot and self.session.legal_hold and (refs := variant_refs(row)):
                 kept = self._refs | redacted_refs(self._using, refs)
             mask_variants(found, self._refs, kept)
 
@@ -230,7 +239,9 @@ class SessionSearch:
 
     def check_legal_hold(self) -> None:
         """Raise ``LegalHoldError`` if a legal hold forbids the changes."""
-        if self.session.legal_hold and any(found.message is None for found in self.changes):
+        if self.session.legal_hold and any(
+            found.message is None and not only_drops_from_window(found) for found in self.changes
+        ):
             raise LegalHoldError(
                 f"session {self.session.session_id!r} is under legal hold, and the redaction "
                 "would change a state, snapshot, stored object, title or metadata, whose "

@@ -78,6 +78,20 @@ def drop_variants(found: RowFindings, changed: Collection[MessageRef]) -> None:
         found.values[column] = with_references(value, items)
 
 
+def only_drops_from_window(found: RowFindings) -> bool:
+    """Return whether the changes of a row only remove variants from an agent's window.
+
+    The next run replaces the window, so that a legal hold does not keep it.
+    """
+    if not isinstance(found.copy.row, SessionAgent) or found.values.keys() != {"window"}:
+        return False
+    before = references_in(found.copy.values["window"]) or []
+    after = references_in(found.values["window"]) or []
+    return len(before) == len(after) and all(
+        new is old or isinstance(new, list) for old, new in zip(before, after, strict=True)
+    )
+
+
 def variant_refs(row: VariantRow) -> set[MessageRef]:
     """Return the messages of which a row has variants."""
     items = references_in(getattr(row, variants_column(row))) or []

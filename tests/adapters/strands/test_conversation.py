@@ -14,6 +14,7 @@ from strands import Agent
 from strands.agent.conversation_manager import SlidingWindowConversationManager
 from strands.agent.state import AgentState as StrandsAgentState
 from strands.hooks import BeforeModelCallEvent
+from strands.storage.in_memory_storage import InMemoryStorage
 from strands.types.exceptions import EventLoopException, SessionException
 
 from django_agent_sessions.adapters.strands import DjangoSessionManager
@@ -443,3 +444,11 @@ def test_the_manager_is_found_by_isinstance():
         ).messages
         == []
     )
+
+
+def test_a_storage_of_the_agent_is_warned_of_because_the_manager_does_not_use_it(recwarn):
+    build("Hello.")
+    assert [str(warning.message) for warning in recwarn if "storage" in str(warning.message)] == []
+
+    with pytest.warns(UserWarning, match=r"storage.*DjangoSessionManager does not use it"):
+        build("Hello.", session_id="t", storage=InMemoryStorage())

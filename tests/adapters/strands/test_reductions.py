@@ -21,6 +21,13 @@ from strands.hooks import AfterInvocationEvent, BeforeInvocationEvent, BeforeMod
 from strands.session.snapshot_session_manager import SnapshotSessionManager
 from strands.storage.in_memory_storage import InMemoryStorage
 
+from django_agent_sessions.db import bridge
+from django_agent_sessions.governance.legal_hold import hold
+from django_agent_sessions.governance.redaction import Find, WholeMessage, redact
+from django_agent_sessions.models import SessionAgent, SessionMessage
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.testing import columns_containing
+
 from .agents import build, model_of, requests, stored, texts
 from .scripted import Overflow, call
 
@@ -167,3 +174,130 @@ def test_nine_turns_restore_what_the_snapshot_manager_restores(name):
     for turn in range(TURNS):
         assert f"Question {turn}" in said
         assert (f"Found {turn}." if turn % 2 else f"Answer {turn}. {LONG}") in said
+
+
+SECRET = "plantedsecret 0815"
+
+
+def truncating() -> dict[str, Any]:
+    truncate = Offload.truncate("*", {"preview_tokens": 30})
+    return config(truncate.when(threshold=80, preserve_recent=1))()
+
+
+def with_a_reduced_secret(**options: Any) -> Agent:
+    """An agent that holds the secret in a shortened message, and said it at its beginning."""
+    agent = build(f"Noted: {SECRET}. {LONG}", "Fine.", limit=1_000, **truncating(), **options)
+    agent("Note it.")
+    agent("Go on.")
+    assert "Truncated" in texts(agent.messages)[1]
+    assert SECRET in texts(agent.messages)[1]
+    return agent
+
+
+def session() -> Any:
+    return SessionStore().get("s").id
+
+
+class TestRedactions:
+    def test_a_text_is_removed_from_the_original_and_from_what_the_agent_holds(self):
+        with_a_reduced_secret()
+        window = f"{SessionAgent._meta.db_table}.window"
+        assert window in columns_containing("plantedsecret")
+
+        redact(session(), Find(SECRET), reason="A request")
+
+        assert columns_containing("plantedsecret") == []
+        again = build(limit=1_000, **truncating())
+        assert texts(again.messages)[1].startswith("Noted: [REDACTED]. ")
+        again("And now?")
+        assert columns_containing("plantedsecret") == []
+
+    def test_a_whole_message_is_removed_with_its_other_forms(self):
+        with_a_reduced_secret()
+        key = SessionMessage.objects.get(message_id=1).pk
+
+        redact(session(), WholeMessage(key), reason="A request")
+
+        assert columns_containing("plantedsecret") == []
+        again = build(limit=1_000, **truncating())
+        assert SECRET not in " ".join(texts(again.messages))
+        assert len(again.messages) == 4
+
+    def test_a_live_agent_does_not_write_it_again(self):
+        agent = with_a_reduced_secret()
+
+        redact(session(), Find(SECRET), reason="A request")
+        agent("And now?")
+
+        assert columns_containing("plantedsecret") == []
+        assert SECRET not in str(requests(agent)[-1])
+        assert build(limit=1_000, **truncating()).messages == agent.messages
+
+    def test_a_restored_agent_that_never_saw_the_original_does_not_either(self):
+        with_a_reduced_secret()
+        agent = build("Fine.", limit=1_000, **truncating())
+        assert "Truncated" in texts(agent.messages)[1]
+
+        redact(session(), Find(SECRET), reason="A request")
+        agent("And now?")
+
+        assert columns_containing("plantedsecret") == []
+        assert SECRET not in str(requests(agent)[-1])
+        assert build(limit=1_000, **truncating()).messages == agent.messages
+
+    def test_under_legal_hold_the_redacted_message_is_restored(self):
+        with_a_reduced_secret()
+        key = SessionMessage.objects.get(message_id=1).pk
+        hold(session(), reason="A lawsuit")
+
+        redact(session(), WholeMessage(key), reason="A request")
+
+        assert SECRET not in " ".join(texts(build(limit=1_000, **truncating()).messages))
+
+    def test_a_summary_is_masked_that_only_the_agent_has(self):
+        summarize = config(Offload.summarize("*").when(utilization=0.3, preserve_recent=2))
+        agent = build(f"Noted: {SECRET}.", limit=200, **summarize())
+        agent("Note it.")
+        model_of(agent).steps += ["Fine.", f"They noted {SECRET}.", "Good."]
+        agent("Go on. " + LONG[:240])
+        agent("And now?")
+        assert f"They noted {SECRET}." in str(agent.messages)
+        assert build(limit=200, **summarize()).messages == agent.messages
+
+        redact(session(), Find(SECRET), reason="A request")
+
+        assert columns_containing("plantedsecret") == []
+        assert "They noted [REDACTED]." in str(build(limit=200, **summarize()).messages)
+        agent("And then?")
+        assert columns_containing("plantedsecret") == []
+
+    @pytest.mark.parametrize("strategy", ["conversation_manager", "context_manager"])
+    def test_a_summary_that_was_made_during_the_redaction_is_stored_without_it(self, strategy):
+        if strategy == "context_manager":
+            summarize = config(Offload.summarize("*").when(utilization=0.99, preserve_recent=1))
+        else:
+            summarize = STRATEGIES["summarizing"][0]
+        agent = build(f"Noted: {SECRET}.", "B.", limit=1_000, **summarize())
+        agent("Note it.")
+        agent("Go on.")
+        model = model_of(agent)
+
+        def choose(messages: Any) -> Any:
+            model._choose = during_the_summary
+            return Overflow()
+
+        def during_the_summary(messages: Any) -> Any:
+            model._choose = None
+            assert SECRET in str(messages)
+            bridge.run_sync(
+                lambda: redact(session(), Find(SECRET), reason="A request"), using="default"
+            )
+            return f"They noted {SECRET}."
+
+        model._choose = choose
+        agent("And now?")
+
+        assert columns_containing("plantedsecret") == []
+        assert build(limit=1_000, **summarize()).messages == agent.messages
+        if strategy == "conversation_manager":
+            assert "They noted [REDACTED]." in str(agent.messages)
