@@ -29,7 +29,7 @@ from django_agent_sessions.sql.message_writes import RedactedRow, redact_rows
 
 from ._content_rows import Copy
 from ._encrypted_summaries import redacted_summaries
-from ._held_versions import keep_edited_messages
+from ._held_versions import keep_edited_messages, keep_state
 from ._object_bytes import write_bytes
 from ._rows import MessageRow, sealed_payload
 from ._statement_sizes import check_statement_size, check_values_size
@@ -51,6 +51,8 @@ def replace(using: str, copy: Copy, new: Mapping[str, Any], *, change: int) -> N
         columns["updated_at"] = timezone.now()
     if isinstance(copy.row, Session):
         columns["header_change"] = change
+    if isinstance(copy.row, SessionAgent) and "window" in new and copy.row.session.legal_hold:
+        keep_state(using, copy.row, new)
     rows = type(copy.row)._base_manager.using(using).filter(pk=copy.key)
     if isinstance(copy.row, Snapshot):
         rows = rows.filter(revision=copy.row.revision, updated_at=copy.row.updated_at)

@@ -20,6 +20,8 @@ from django_agent_sessions.models.content_columns import ContentKind, content_co
 from django_agent_sessions.models.fields import sealed_columns
 from django_agent_sessions.models.stored_text import StoredText
 
+from ._held_versions import keep_state
+
 _PART = 50
 
 VariantRow: TypeAlias = SessionAgent | Snapshot
@@ -93,7 +95,7 @@ def replace_variants(
 ) -> int:
     """Replace the variants of messages with references, in the caller's transaction.
 
-    Under legal hold, snapshots keep them; a window is only the last one of many.
+    Under legal hold, snapshots keep them, also those of windows.
     """
     wanted = set(spots)
     changed = 0
@@ -111,6 +113,8 @@ def replace_variants(
             for item in items
         ]
         if after != items:
+            if isinstance(row, SessionAgent) and not in_snapshots:
+                keep_state(using, row, {column: with_references(before, after)})
             rows = type(row).objects.using(using).filter(pk=row.pk)
             columns = sealed_columns(type(row), row.pk, {column: with_references(before, after)})
             changed += rows.update_locked(**columns, updated_at=timezone.now())

@@ -24,7 +24,7 @@ from strands.storage.in_memory_storage import InMemoryStorage
 from django_agent_sessions.db import bridge
 from django_agent_sessions.governance.legal_hold import hold
 from django_agent_sessions.governance.redaction import Find, WholeMessage, redact
-from django_agent_sessions.models import SessionAgent, SessionMessage
+from django_agent_sessions.models import SessionAgent, SessionMessage, Snapshot
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing
 
@@ -252,7 +252,12 @@ class TestRedactions:
 
         redact(session(), WholeMessage(key), reason="A request")
 
-        assert SECRET not in " ".join(texts(build(limit=1_000, **truncating()).messages))
+        again = build(limit=1_000, **truncating())
+        assert SECRET not in " ".join(texts(again.messages))
+        assert len(again.messages) == 4
+        assert f"{SessionAgent._meta.db_table}.window" not in columns_containing("plantedsecret")
+        # What the agent held is kept, as the original is.
+        assert f"{Snapshot._meta.db_table}.messages" in columns_containing("plantedsecret")
 
     def test_a_summary_is_masked_that_only_the_agent_has(self):
         summarize = config(Offload.summarize("*").when(utilization=0.3, preserve_recent=2))
