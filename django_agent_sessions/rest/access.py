@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import Http404
 from rest_framework.exceptions import ValidationError
 
@@ -97,6 +97,21 @@ class SessionAccess:
         """Return the user's own sessions, whatever ``scope`` the request has."""
         sessions = Session.objects.using(self.using)
         return self._in_namespace(sessions.filter(owned_by_viewer(self.request.user)))
+
+    def sessions_with(self, *needed: SessionPermission) -> SessionQuerySet:
+        """Return the accessible sessions in which the user has all of these permissions."""
+        sessions = self.accessible_sessions()
+        needed_of_others = reach_of(self.request.user, *needed).condition
+        needed_of_own = reach_of(
+            self.request.user,
+            *(permission for permission in needed if permission not in self.owner_may),
+        ).condition
+        allowed = Q(pk__in=[])
+        if needed_of_own is not None:
+            allowed |= owned_by_viewer(self.request.user) & needed_of_own
+        if needed_of_others is not None:
+            allowed = allowed | needed_of_others if needed_of_others else Q()
+        return sessions.filter(allowed)
 
     def session(self, key: Any, *needed: SessionPermission) -> Session:
         """Return a session without its metadata; raise ``Http404`` if it is out of reach."""

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.views.decorators.debug import sensitive_variables
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
@@ -24,6 +25,7 @@ from django_agent_sessions.governance.redaction import (
     Scope,
     Span,
     WholeMessage,
+    descendants_of,
     redact,
 )
 from django_agent_sessions.models import Session
@@ -56,17 +58,37 @@ def redaction_response(
         # A malicious pattern can run for hours.
         detail = "Patterns require the permission to redact. Send the text itself."
         raise ValidationError({"pattern": [detail]})
+    within = view.sessions_with(SessionPermission.REDACT)
+    forks = _forks(view, session, within) if data["descendants"] else {}
     # Recorded first: whether there are hits already reveals content.
-    view.record_access(session, view="redact")
+    for row in (session, *forks.values()):
+        view.record_access(row, view="redact")
     result = redact(
         session.pk,
         scope(serializer),
         reason=data.get("reason", ""),
         actor=view.request.user,
         dry_run=data["dry_run"],
+        descendants=data["descendants"],
+        within=within,
         using=view.using,
     )
-    return Response(RedactionSerializer(_filter_hits(view, session, result)).data)
+    shown = _filter_hits(view, session, result)
+    found = [
+        _filter_hits(view, forks[fork.session], fork)
+        for fork in shown.forks
+        if fork.session in forks
+    ]
+    visible = view.accessible_sessions().filter(pk__in=shown.unreached)
+    named = list(visible.order_by("pk").values_list("pk", flat=True)[:MAX_HITS])
+    context = {"unreached": named}
+    return Response(RedactionSerializer(replace(shown, forks=found), context=context).data)
+
+
+def _forks(view: Any, session: Session, within: QuerySet[Session]) -> dict[UUID | None, Session]:
+    keys = descendants_of(session.pk, using=view.using)
+    rows = within.filter(pk__in=keys).defer("metadata", "origin") if keys else ()
+    return {row.pk: row for row in rows}
 
 
 def _filter_hits(view: Any, session: Session, redaction: Redaction) -> Redaction:
@@ -141,6 +163,10 @@ class RedactionRequest(StrictSerializer):
         help_text="The reason, kept in the audit trail. Required unless `dry_run`.",
     )
     dry_run = StrictBooleanField(default=False, help_text="Only preview the redaction.")
+    descendants = StrictBooleanField(
+        default=True,
+        help_text="Whether to redact in the session's forks, too, as far as the user may.",
+    )
 
     def validate_detectors(self, names: list[str]) -> list[str]:
         """Reject unknown detectors, and those whose dependency is not installed."""
@@ -242,6 +268,21 @@ class HitSerializer(serializers.Serializer[Hit]):
     after = DisplayableField(help_text="The same text with the mask.")
 
 
+class ForkRedactionSerializer(serializers.Serializer[Redaction]):
+    """The result of a redaction in a fork."""
+
+    session = serializers.UUIDField()
+    hits = serializers.SerializerMethodField(help_text="How many hits the fork has.")
+    messages = serializers.IntegerField(help_text="How many messages change.")
+    states = serializers.IntegerField(
+        help_text="How many states, snapshots, titles and metadata change."
+    )
+
+    def get_hits(self, fork: Redaction) -> int:
+        """Return the number of hits."""
+        return len(fork.hits)
+
+
 class RedactionSerializer(serializers.Serializer[Any]):
     """The result of a redaction or of its preview."""
 
@@ -262,6 +303,14 @@ class RedactionSerializer(serializers.Serializer[Any]):
     redactions = serializers.IntegerField(
         source="epoch", help_text="How often the session was redacted, this redaction included."
     )
+    forks = ForkRedactionSerializer(many=True, help_text="The forks with hits.")
+    unreached = serializers.ListField(
+        child=serializers.UUIDField(),
+        help_text="Forks that the user may read but not redact: they were not searched.",
+    )
+    more_unreached = serializers.IntegerField(
+        help_text="How many other forks were not searched, because the user does not reach them."
+    )
 
     def to_representation(self, instance: Redaction) -> dict[str, Any]:
         """Represent the result; only a preview contains the text before."""
@@ -274,6 +323,9 @@ class RedactionSerializer(serializers.Serializer[Any]):
             "more_hits": max(0, len(instance.hits) - MAX_HITS),
             "kept": instance.kept[:MAX_HITS],
             "unread": instance.unread[:MAX_HITS],
+            "forks": [fork for fork in instance.forks if fork.hits][:MAX_HITS],
+            "unreached": self.context["unreached"],
+            "more_unreached": len(instance.unreached) - len(self.context["unreached"]),
         }
         return super().to_representation(shown)
 

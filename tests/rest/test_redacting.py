@@ -432,3 +432,71 @@ def test_a_client_that_has_it_already_is_told_anew(trip, api):
     etag = api.get(trip.url)["ETag"]
     done(api, trip.url, find="Where")
     assert api.get(trip.url, headers={"If-None-Match": etag}).status_code == 200
+
+
+def test_a_redaction_reaches_the_forks_of_a_session_and_theirs(trip, api):
+    fork = api.post(f"{trip.url}fork/", {}, format="json").json()["id"]
+    second = api.post(f"/api/sessions/{fork}/fork/", {}, format="json").json()["id"]
+
+    preview = done(api, trip.url, find=CARD, dry_run=True)
+    found = done(api, trip.url, find=CARD)
+
+    assert [one["session"] for one in found["forks"]] == [fork, second]
+    assert [one["hits"] for one in found["forks"]] == [len(found["hits"])] * 2
+    assert preview["forks"] == found["forks"]
+    assert (found["unreached"], found["more_unreached"]) == ([], 0)
+    for key in (fork, second):
+        assert CARD not in api.get(f"/api/sessions/{key}/messages/").content.decode()
+    events = AuditEvent.objects.filter(action="redacted")
+    assert {str(event.session) for event in events} == {str(trip.session.id), fork, second}
+
+
+def test_a_message_is_redacted_in_forks_too_and_only_in_the_session_if_that_is_asked_for(trip, api):
+    fork = api.post(f"{trip.url}fork/", {}, format="json").json()["id"]
+
+    alone = done(api, trip.messages[1], find="Lisbon", descendants=False)
+    found = done(api, trip.messages[2])
+
+    assert alone["forks"] == []
+    body = api.get(f"/api/sessions/{fork}/messages/").content.decode()
+    assert "Lisbon" in body
+    assert CARD not in body
+    assert [one["session"] for one in found["forks"]] == [fork]
+
+
+def test_a_fork_that_the_user_may_not_redact_is_named_or_counted_and_stays(trip, api, ada, bob):
+    own, strangers = (
+        api.post(f"{trip.url}fork/", {}, format="json").json()["id"] for _ in range(2)
+    )
+    Session.objects.filter(pk=strangers).update(owner=bob)
+
+    found = done(api, trip.url, find=CARD)
+
+    assert [one["session"] for one in found["forks"]] == [own]
+    assert (found["unreached"], found["more_unreached"]) == ([], 1)
+    assert CARD in str(list(SessionMessage.objects.filter(session=strangers).values("message")))
+    assert not AuditEvent.objects.filter(session=strangers, action__in=["redacted", "read"])
+
+    # Staff see it by its id, if they may read but not redact it.
+    grant(ada, "view_session", "read_transcript")
+    named = api.post(
+        f"{trip.url}redact/?scope=all", {"find": "Lisbon", "dry_run": True}, format="json"
+    ).json()
+    assert (named["unreached"], named["more_unreached"]) == ([strangers], 0)
+    grant(ada, "redact")
+    all_of_it = api.post(
+        f"{trip.url}redact/?scope=all", {"find": CARD, "reason": "r"}, format="json"
+    ).json()
+    assert [one["session"] for one in all_of_it["forks"]] == [strangers]
+    assert AuditEvent.objects.filter(session=strangers, action="read").exists()
+
+
+def test_a_hold_on_a_fork_refuses_the_whole_redaction(trip, api):
+    api.patch(trip.url, {"title": CARD}, format="json")
+    fork = api.post(f"{trip.url}fork/", {}, format="json").json()["id"]
+    legal_hold.hold(fork, reason="case")
+
+    answer = post(api, trip.url, find=CARD, reason="r")
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "legal_hold")
+    assert CARD in api.get(trip.messages[2]).content.decode()

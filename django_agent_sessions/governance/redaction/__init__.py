@@ -21,9 +21,12 @@ from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import RedactionScopeError
 from django_agent_sessions.governance.session_change import change
+from django_agent_sessions.models import Session
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.locking import write
 from django_agent_sessions.values.owners import EVERYBODY
@@ -55,6 +58,7 @@ def redact(
     actor: Any = None,
     dry_run: bool = False,
     descendants: bool = False,
+    within: QuerySet[Session] | None = None,
     expected: str | None = None,
     using: str | None = None,
 ) -> Redaction:
@@ -71,6 +75,8 @@ def redact(
         dry_run: Search, but write nothing.
         descendants: Also redact in all direct and indirect forks of the session: matches of
             scopes without a message, and the copies of the messages of the other scopes.
+        within: The sessions that the caller may redact; other forks are listed in ``unreached``.
+            By default all.
         expected: The ``digest`` of a preview. Redact only if the matches are the same.
         using: The database alias.
 
@@ -92,7 +98,9 @@ def redact(
     key = _key(session)
     alias = bridge.database(using)
     groups = ScopeGroups(scopes)
-    plan = RedactionPlan(alias, key, groups, descendants=descendants, dry_run=dry_run)
+    plan = RedactionPlan(
+        alias, key, groups, descendants=descendants, within=within, dry_run=dry_run
+    )
     what = f"redacting in session {key}"
     if dry_run:
         write(alias, lambda unsure: plan.search(), what=what)
@@ -140,6 +148,7 @@ async def aredact(
     actor: Any = None,
     dry_run: bool = False,
     descendants: bool = False,
+    within: QuerySet[Session] | None = None,
     expected: str | None = None,
     using: str | None = None,
 ) -> Redaction:
@@ -152,6 +161,7 @@ async def aredact(
             actor=actor,
             dry_run=dry_run,
             descendants=descendants,
+            within=within,
             expected=expected,
             using=using,
         ),

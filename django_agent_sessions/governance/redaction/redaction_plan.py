@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from django_agent_sessions import blobs
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.exceptions import MatchesChangedError, SessionNotFoundError
@@ -32,12 +34,21 @@ class RedactionPlan:
     """A redaction in a session and, if requested, in its forks."""
 
     def __init__(
-        self, using: str, session: UUID, groups: ScopeGroups, *, descendants: bool, dry_run: bool
+        self,
+        using: str,
+        session: UUID,
+        groups: ScopeGroups,
+        *,
+        descendants: bool,
+        dry_run: bool,
+        within: QuerySet[Session] | None = None,
     ) -> None:
         self._using = using
         self._session = session
         self._groups = groups
         self._descendants = descendants
+        self._within = within
+        self._unreached: list[UUID] = []
         self._dry_run = dry_run
         self._families: dict[UUID, MessageCopies] = {}
         self._searches: dict[UUID, SessionSearch] = {}
@@ -116,7 +127,12 @@ class RedactionPlan:
 
     def _fork_keys(self) -> list[UUID]:
         store = SessionStore(owner=EVERYBODY, using=self._using)
-        return store.sessions.descendants(self._session)
+        keys = store.sessions.descendants(self._session)
+        if self._within is None or not keys:
+            return keys
+        reached = set(self._within.filter(pk__in=keys).values_list("pk", flat=True))
+        self._unreached = [key for key in keys if key not in reached]
+        return [key for key in keys if key in reached]
 
     def _locked_forks(self) -> list[Session]:
         """Lock all forks of the locked session, each after the session it was forked from."""
@@ -209,4 +225,5 @@ class RedactionPlan:
     def result(self) -> Redaction:
         found, *others = [search.result() for search in self._searches.values()]
         found.forks.extend(others)
+        found.unreached.extend(self._unreached)
         return found

@@ -165,6 +165,7 @@ class Redaction:
         forks: The results for the forks of the session, if requested.
         unread: Messages with a large binary that could not be read. If its storage was temporarily
             unavailable, the binary may contain matches: redact again later.
+        unreached: Primary keys of forks that the caller may not redact, and that were not searched.
     """
 
     hits: list[Hit]
@@ -176,6 +177,7 @@ class Redaction:
     session: UUID | None = None
     forks: list[Redaction] = field(default_factory=list)
     unread: list[Place] = field(default_factory=list)
+    unreached: list[UUID] = field(default_factory=list)
 
     @property
     def sessions(self) -> list[Redaction]:
