@@ -95,6 +95,15 @@ class AgentSessionsSettings:
     """Seconds for which an original can be viewed. After that
     ``manage.py purge_redacted_originals`` deletes it."""
 
+    REDACTION_SECONDS: int | float = 1
+    """Processor seconds that a request may search for what it redacts, checked between pieces of
+    limited size. Users with the permission ``redact`` have ten times as much in the API and in the
+    admin. The command ``redact_agent_session`` and your own code have no limit."""
+
+    REDACTION_BYTES: int = 48 * 1024 * 1024
+    """Bytes of memory, estimated, that a request may use for what it redacts, with the same
+    exceptions."""
+
     REDACT_ON_WRITE: tuple[str, ...] = ()
     """Names of detectors whose findings are masked before a message, state, title or metadata is
     written. The copy in the agent's memory is not masked until the agent is restored."""

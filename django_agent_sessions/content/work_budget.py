@@ -74,6 +74,11 @@ def limit_work(budget: WorkBudget | None) -> Iterator[None]:
         _current.reset(token)
 
 
+def is_work_limited() -> bool:
+    """Return whether there is a budget."""
+    return _current.get() is not None
+
+
 def check_work(size: int = 0) -> None:
     """Raise ``WorkLimitError`` if the budget is used up, or has no room for ``size`` bytes."""
     if (budget := _current.get()) is not None:

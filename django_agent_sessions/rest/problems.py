@@ -29,6 +29,7 @@ from django_agent_sessions.exceptions import (
     SessionBusyError,
     SessionConflictError,
     SessionNotFoundError,
+    WorkLimitError,
 )
 
 CONTENT_TYPE = "application/problem+json"
@@ -50,6 +51,7 @@ _PACKAGE_ERRORS: tuple[tuple[type[AgentSessionsError], int, str], ...] = (
     (InvalidIdError, status.HTTP_400_BAD_REQUEST, "invalid_id"),
     (PayloadError, status.HTTP_400_BAD_REQUEST, "invalid_payload"),
     (ReasonRequiredError, status.HTTP_400_BAD_REQUEST, "reason_required"),
+    (WorkLimitError, status.HTTP_422_UNPROCESSABLE_ENTITY, "too_much_work"),
     (RedactionScopeError, status.HTTP_400_BAD_REQUEST, "invalid_scope"),
 )
 

@@ -14,12 +14,15 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
 from django_agent_sessions.content import detectors
+from django_agent_sessions.content.masking import MAX_LISTED_MATCHES
+from django_agent_sessions.content.work_budget import limit_work
 from django_agent_sessions.exceptions import MissingDependencyError
 from django_agent_sessions.governance.redaction import (
     Block,
     Detect,
     Find,
     Hit,
+    MatchGroup,
     Place,
     Redaction,
     Scope,
@@ -28,6 +31,8 @@ from django_agent_sessions.governance.redaction import (
     descendants_of,
     redact,
 )
+from django_agent_sessions.governance.redaction.request_budget import request_budget
+from django_agent_sessions.governance.redaction.scope_groups import SHORTEST_TEXT
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.access import reach_of
 from django_agent_sessions.models.permissions import SessionPermission
@@ -63,16 +68,17 @@ def redaction_response(
     # Recorded first: whether there are hits already reveals content.
     for row in (session, *forks.values()):
         view.record_access(row, view="redact")
-    result = redact(
-        session.pk,
-        scope(serializer),
-        reason=data.get("reason", ""),
-        actor=view.request.user,
-        dry_run=data["dry_run"],
-        descendants=data["descendants"],
-        within=within,
-        using=view.using,
-    )
+    with limit_work(request_budget(staff=redactable.includes(session))):
+        result = redact(
+            session.pk,
+            scope(serializer),
+            reason=data.get("reason", ""),
+            actor=view.request.user,
+            dry_run=data["dry_run"],
+            descendants=data["descendants"],
+            within=within,
+            using=view.using,
+        )
     shown = _filter_hits(view, session, result)
     found = [
         _filter_hits(view, forks[fork.session], fork)
@@ -80,7 +86,7 @@ def redaction_response(
         if fork.session in forks
     ]
     visible = view.accessible_sessions().filter(pk__in=shown.unreached)
-    named = list(visible.order_by("pk").values_list("pk", flat=True)[:MAX_HITS])
+    named = list(visible.order_by("pk").values_list("pk", flat=True)[:MAX_LISTED_MATCHES])
     context = {"unreached": named}
     return Response(RedactionSerializer(replace(shown, forks=found), context=context).data)
 
@@ -100,7 +106,7 @@ def _filter_hits(view: Any, session: Session, redaction: Redaction) -> Redaction
     states = view.has_permissions(session, SessionPermission.VIEW_STATE)
     originals = view.has_permissions(session, SessionPermission.VIEW_ORIGINAL)
 
-    def is_visible(place: Place) -> bool:
+    def is_visible(place: Place | MatchGroup) -> bool:
         return states if place.kind in _STATE_KINDS else originals or place.column != _ORIGINAL
 
     def without_text(hit: Hit) -> Hit:
@@ -115,15 +121,18 @@ def _filter_hits(view: Any, session: Session, redaction: Redaction) -> Redaction
         if is_visible(hit.place) or not redaction.dry_run
     ]
     redaction = replace(redaction, kept=[place for place in redaction.kept if is_visible(place)])
-    if len(hits) == len(redaction.hits):
+    counts = {
+        group: count
+        for group, count in redaction.counts.items()
+        if is_visible(group) or not redaction.dry_run
+    }
+    if len(counts) == len(redaction.counts):
         return replace(redaction, hits=hits)
-    places = {(hit.place.kind, hit.place.key) for hit in hits}
-    messages = sum(kind == "message" for kind, _ in places)
-    return replace(redaction, hits=hits, messages=messages, states=len(places) - messages)
-
-
-MAX_HITS = 1000
-"""How many hits a response lists; all hits are redacted."""
+    rows = {(group.kind, group.key) for group in counts}
+    messages = sum(kind == "message" for kind, _ in rows)
+    return replace(
+        redaction, hits=hits, counts=counts, messages=messages, states=len(rows) - messages
+    )
 
 
 class _PathField(serializers.ListField):
@@ -143,6 +152,7 @@ class RedactionRequest(StrictSerializer):
 
     find = StrictTextField(
         required=False,
+        min_length=SHORTEST_TEXT,
         max_length=10_000,
         trim_whitespace=False,
         help_text="A text; case, whitespace, escaping and Unicode form do not matter.",
@@ -155,7 +165,7 @@ class RedactionRequest(StrictSerializer):
         child=DetectorField(max_length=100),
         required=False,
         max_length=100,
-        help_text="The names of the detectors to use. Empty for all.",
+        help_text="The names of the detectors to use, each once. Empty for all.",
     )
     reason = StrictTextField(
         required=False,
@@ -170,6 +180,8 @@ class RedactionRequest(StrictSerializer):
 
     def validate_detectors(self, names: list[str]) -> list[str]:
         """Reject unknown detectors, and those whose dependency is not installed."""
+        if len(set(names)) < len(names):
+            raise serializers.ValidationError("Name each detector once.")
         available = detectors.names()
         if any(name not in available for name in names):
             raise serializers.ValidationError(f"Must be detectors of: {', '.join(available)}.")
@@ -280,7 +292,7 @@ class ForkRedactionSerializer(serializers.Serializer[Redaction]):
 
     def get_hits(self, fork: Redaction) -> int:
         """Return the number of hits."""
-        return len(fork.hits)
+        return fork.total
 
 
 class RedactionSerializer(serializers.Serializer[Any]):
@@ -314,16 +326,16 @@ class RedactionSerializer(serializers.Serializer[Any]):
 
     def to_representation(self, instance: Redaction) -> dict[str, Any]:
         """Represent the result; only a preview contains the text before."""
-        hits = instance.hits[:MAX_HITS]
+        hits = instance.hits
         shown: dict[str, Any] = {
             field.name: getattr(instance, field.name) for field in fields(instance)
         }
         shown |= {
             "hits": hits if instance.dry_run else [replace(hit, before="") for hit in hits],
-            "more_hits": max(0, len(instance.hits) - MAX_HITS),
-            "kept": instance.kept[:MAX_HITS],
-            "unread": instance.unread[:MAX_HITS],
-            "forks": [fork for fork in instance.forks if fork.hits][:MAX_HITS],
+            "more_hits": instance.total - len(hits),
+            "kept": instance.kept[:MAX_LISTED_MATCHES],
+            "unread": instance.unread[:MAX_LISTED_MATCHES],
+            "forks": [fork for fork in instance.forks if fork.total][:MAX_LISTED_MATCHES],
             "unreached": self.context["unreached"],
             "more_unreached": len(instance.unreached) - len(self.context["unreached"]),
         }

@@ -183,6 +183,7 @@ _DESCRIPTIONS = {
     413: "The body is too large.",
     415: "The body is not JSON.",
     416: "The range starts after the end of the file.",
+    422: "The search takes more time or memory than one request may use; nothing was changed.",
     429: "Too many requests.",
     503: "The storage of the file is unavailable: try again after `Retry-After`.",
 }

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import itertools
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from django.db.models import F, Model, QuerySet, Sum
-from django.db.models.functions import Length
+from django.db.models.functions import Coalesce, Length
 
 from django_agent_sessions.blobs import is_enabled
+from django_agent_sessions.content.work_budget import check_work, is_work_limited
 from django_agent_sessions.models import Session, SessionMessage, Snapshot, StoredObject, StoredPart
 from django_agent_sessions.models.content_columns import (
     ContentColumns,
@@ -27,6 +29,9 @@ _DEFAULT_BATCH = 100
 _FEW_ROWS = 50
 _VERSIONS_PER_STATEMENT = 500
 _SHORT_TEXT = 100_000
+_BATCH_BYTES = 2 * 1024 * 1024
+_PARSED = 2
+"""A parsed message needs about so many times the memory of its text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,14 +128,45 @@ def _batches(
             yield list(rows.filter(pk__in=part).order_by("pk"))
         return
     rows = rows.order_by("pk")
+    if is_work_limited() and rows.model is SessionMessage:
+        yield from _small_batches(rows, size)
+        return
     batch = list(rows[:size])
     while batch:
         yield batch
         batch = list(rows.filter(pk__gt=batch[-1].pk)[:size]) if len(batch) == size else []
 
 
+def _small_batches(rows: QuerySet[Any], size: int) -> Iterator[list[Model]]:
+    """Yield messages in batches that a limited memory can hold; their lengths are read first."""
+    length = Length("message") + Coalesce(Length("redact_message"), 0)
+    lengths = rows.values_list("pk", length)
+    page = list(lengths[:size])
+    while page:
+        for _, group in itertools.groupby(page, key=_by_bytes(_BATCH_BYTES)):
+            members = list(group)
+            check_work(_PARSED * sum(length for _, length in members))
+            yield list(rows.filter(pk__in=[key for key, _ in members]))
+        page = list(lengths.filter(pk__gt=page[-1][0])[:size]) if len(page) == size else []
+
+
+def _by_bytes(most: int) -> Callable[[tuple[Any, int]], int]:
+    """Return a key that numbers groups of at most so many bytes."""
+    number = total = 0
+
+    def key(row: tuple[Any, int]) -> int:
+        nonlocal number, total
+        total += row[1]
+        if total > most:
+            number, total = number + 1, row[1]
+        return number
+
+    return key
+
+
 def _copy(using: str, row: Model, columns: ContentColumns) -> Copy:
     if isinstance(row, StoredObject):
+        check_work(row.size)
         data = read_bytes(StoredPart.objects.using(using).filter(stored=row))
         return Copy(row, columns, {"data": data or b""})
     return Copy(row, columns, {name: getattr(row, name) for name in columns.stored})

@@ -109,10 +109,10 @@ class Preview:
 def build_preview(viewer: Viewer, result: Redaction) -> Preview:
     """Build the preview of a dry run."""
     page = result.hits[:MAX_SHOWN_PLACES]
-    rows = {hit.place.kind: set[UUID]() for hit in result.hits}
-    for hit in result.hits:
-        rows[hit.place.kind].add(hit.place.key)
-    columns = {hit.place.column for hit in result.hits if hit.place.kind == "session"}
+    rows: dict[str, set[UUID]] = {}
+    for group in result.counts:
+        rows.setdefault(group.kind, set()).add(group.key)
+    columns = {group.column for group in result.counts if group.kind == "session"}
     return Preview(
         total=count_places(result),
         shown=len(page),
@@ -129,16 +129,16 @@ def build_preview(viewer: Viewer, result: Redaction) -> Preview:
         seal=result.digest,
         unread=count_unsearched_messages(result),
         forks=[
-            ForkPlaces(fork.session, len(fork.hits))
+            ForkPlaces(fork.session, fork.total)
             for fork in result.forks
-            if fork.hits and fork.session
+            if fork.total and fork.session
         ],
     )  # fmt: skip
 
 
 def count_places(result: Redaction) -> int:
     """Return the number of places in the session and the included forks."""
-    return sum(len(each.hits) for each in (result, *result.forks))
+    return sum(each.total for each in (result, *result.forks))
 
 
 def count_unsearched_messages(result: Redaction) -> int:

@@ -29,12 +29,14 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from django_agent_sessions import conf
 from django_agent_sessions.admin.permissions import SessionPermission, reach
 from django_agent_sessions.admin.transcript.viewers import Viewer, get_viewer_or_404
+from django_agent_sessions.content.work_budget import limit_work
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
     MatchesChangedError,
     SessionNotFoundError,
 )
 from django_agent_sessions.governance.redaction import Redaction, descendants_of, redact
+from django_agent_sessions.governance.redaction.request_budget import request_budget
 from django_agent_sessions.models import MAIN_BRANCH, SessionMessage
 from django_agent_sessions.store.contents import is_original_kept
 
@@ -84,16 +86,21 @@ def redact_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> Http
     if not form.is_valid():
         return _form_response(model_admin, viewer, form)
     try:
-        if request.POST.get("step") == "confirm":
-            return _confirm_response(model_admin, viewer, form)
-        return _preview_response(model_admin, viewer, form, _dry_run(viewer, form))
+        with limit_work(request_budget(staff=True)):
+            return _searched_response(model_admin, viewer, form)
     except SessionNotFoundError:
         # The session was deleted in the meantime.
         raise Http404 from None
     except AgentSessionsError as error:
-        # Legal hold, conflict or size: the error texts contain ids only.
+        # Legal hold, conflict, size or work: the error texts contain ids only.
         form.add_error(None, str(error))
         return _form_response(model_admin, viewer, form)
+
+
+def _searched_response(model_admin: Any, viewer: Viewer, form: ScopeForm) -> HttpResponse:
+    if viewer.request.POST.get("step") == "confirm":
+        return _confirm_response(model_admin, viewer, form)
+    return _preview_response(model_admin, viewer, form, _dry_run(viewer, form))
 
 
 def _dry_run(viewer: Viewer, form: ScopeForm) -> Redaction:

@@ -11,7 +11,7 @@ from django_agent_sessions.content.dialects.redaction import mask
 from .finders import DetectorFinder, Finder, Match, PatternFinder, TextFinder, find_matches
 from .masks import MASK_PATTERN, replacement_ids, safe_id
 from .message_redaction import redact_block, redact_message, redact_spans
-from .payloads import MaskedMatch, mask_text, mask_tree
+from .payloads import MAX_LISTED_MATCHES, MaskedMatch, MaskedMatches, mask_text, mask_tree
 from .removed_text import (
     mask_texts,
     mask_texts_in_place,
@@ -22,9 +22,11 @@ from .removed_text import (
 
 __all__ = [
     "MASK_PATTERN",
+    "MAX_LISTED_MATCHES",
     "DetectorFinder",
     "Finder",
     "MaskedMatch",
+    "MaskedMatches",
     "Match",
     "PatternFinder",
     "TextFinder",

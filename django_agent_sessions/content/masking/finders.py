@@ -79,6 +79,10 @@ class TextFinder:
             yield Match(start, end, "")
 
     def _find(self, searched: SearchedText) -> Iterator[tuple[int, int]]:
+        if not self._text.isascii():
+            # With the invisible characters at its ends.
+            for match in re.finditer(re.escape(self._text), searched.text):
+                yield match.span()
         if searched.is_bytes:
             for form in self._byte_forms:
                 yield from _find_form(searched.readings, form, " " in form)
@@ -195,11 +199,6 @@ class DetectorFinder:
 def find_matches(text: str, finders: Iterable[Finder]) -> list[Match]:
     """Return the matches in a text outside of masks, in order; overlapping ones are merged."""
     return list(iterate_matches(text, finders))
-
-
-def find_matches_in_bytes(data: bytes, finders: Iterable[Finder]) -> list[Match]:
-    """Return the matches in bytes, in any of the usual encodings."""
-    return list(iterate_matches(data.decode("latin-1"), finders, is_bytes=True))
 
 
 def iterate_matches(

@@ -11,6 +11,7 @@ import base64
 import json
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -21,6 +22,7 @@ from django_agent_sessions.content.detectors import Detector
 from django_agent_sessions.content.dialects.redaction import mask
 from django_agent_sessions.content.dialects.vocabulary import ValueKind, is_name, may_be_word
 from django_agent_sessions.content.paths import Path, value_at
+from django_agent_sessions.content.work_budget import check_work, hold_work
 
 from .encodings import base64_start, decode_base64, parse_embedded_json, within_escape
 from .finders import (
@@ -29,7 +31,7 @@ from .finders import (
     Match,
     TextFinder,
     find_matches,
-    find_matches_in_bytes,
+    iterate_matches,
 )
 from .masks import is_replacement_id, replacement_id
 from .replacement import drop_copies, ensure_json, mask_matches, replace_texts
@@ -41,6 +43,10 @@ _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _LONGEST_PLAIN = 256
 _SHORTEST_IN_BASE64 = 8
 _EXCERPT = 40
+_LONGEST_FOUND = 2000
+
+MAX_LISTED_MATCHES = 1000
+"""How many matches are kept; all are counted and masked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +60,37 @@ class MaskedMatch:
     after: str = field(repr=False)
 
 
+class MaskedMatches(list[MaskedMatch]):
+    """The first matches, with the number of all of each kind, and their texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds: Counter[str] = Counter()
+        self.texts: set[str] = set()
+
+    def record(self, path: Path, text: str, match: Match) -> None:
+        self.kinds[match.kind] += 1
+        start, end = match.start, match.end
+        if end - start <= _LONGEST_FOUND and (found := text[start:end]) not in self.texts:
+            hold_work(len(found))
+            self.texts.add(found)
+        if len(self) >= MAX_LISTED_MATCHES:
+            return
+        left, right = text[max(0, start - _EXCERPT) : start], text[end : end + _EXCERPT]
+        found = text[start : min(end, start + _LONGEST_FOUND)]
+        found += "…" * (end - start > _LONGEST_FOUND)
+        after = mask(match.kind).join((left, right))
+        self.append(MaskedMatch(path, match.kind, found, f"{left}{found}{right}", after))
+
+
 def mask_text(text: str, detectors: Sequence[Detector]) -> str:
     """Return a text with the matches of detectors masked."""
-    found = find_matches(text, [DetectorFinder(detectors)])
-    return mask_matches(text, found) if found else text
+    return mask_matches(text, iterate_matches(text, [DetectorFinder(detectors)]))
 
 
 def mask_tree(
     value: Any, finders: Sequence[Finder], *, free: bool = False, kept: list[Path] | None = None
-) -> tuple[Any, list[MaskedMatch]]:
+) -> tuple[Any, MaskedMatches]:
     """Return a payload with the matches of finders masked, and the matches.
 
     With ``free``, all keys and values are content. ``kept`` receives the paths of names that
@@ -103,9 +131,10 @@ class _Masker:
         ]
         self._known = dialects.vocabulary()
         self._exact = [finder for finder in finders if finder.exact]
-        self.hits: list[MaskedMatch] = []
+        self.hits = MaskedMatches()
 
     def value(self, value: Any, path: Path, free: bool) -> Any:
+        check_work()
         if isinstance(value, str):
             return self._string(value, path)
         if isinstance(value, dict):
@@ -226,7 +255,7 @@ class _Masker:
         joined = between.join(texts)
         starts = list(accumulate((len(text) + len(between) for text in texts), initial=0))
         parts: dict[int, list[Match]] = {}
-        for found in find_matches(joined, finders):
+        for found in iterate_matches(joined, finders):
             first = index = bisect_right(starts, found.start) - 1
             if starts[index + 1] >= found.end:
                 continue
@@ -240,7 +269,7 @@ class _Masker:
             if len(own_parts) < 2:
                 # The rest of the match is the separator.
                 continue
-            self._hit((*path, members[first], *inner), joined, found)
+            self.hits.record((*path, members[first], *inner), joined, found)
             for index, part in own_parts.items():
                 parts.setdefault(index, []).append(part)
         return [
@@ -255,14 +284,15 @@ class _Masker:
         return self._plain(text, path) if parsed is None else self._json(text, parsed, path)
 
     def _plain(self, text: str, path: Path) -> str:
-        return self._mask_matches(text, find_matches(text, self._finders), path)
+        return self._mask_matches(text, iterate_matches(text, self._finders), path)
 
-    def _mask_matches(self, text: str, found: Sequence[Match], path: Path) -> str:
-        if not found:
-            return text
-        for place in found:
-            self._hit(path, text, place)
-        return mask_matches(text, found)
+    def _mask_matches(self, text: str, found: Iterable[Match], path: Path) -> str:
+        return mask_matches(text, self._record(text, found, path))
+
+    def _record(self, text: str, found: Iterable[Match], path: Path) -> Iterator[Match]:
+        for match in found:
+            self.hits.record(path, text, match)
+            yield match
 
     def _json(self, text: str, parsed: Any, path: Path) -> str:
         """Mask inside of JSON in a string, which stays JSON."""
@@ -270,11 +300,11 @@ class _Masker:
         if changed is not parsed:
             text = json.dumps(changed, ensure_ascii=text.isascii())
         # A named text may contain JSON punctuation, and detectors need a key with its value.
-        found = [
-            place
-            for place in find_matches(text, self._finders)
-            if not within_escape(text, place.start) and not within_escape(text, place.end)
-        ]
+        found = (
+            match
+            for match in iterate_matches(text, self._finders)
+            if not within_escape(text, match.start) and not within_escape(text, match.end)
+        )
         return ensure_json(text, self._mask_matches(text, found, path))
 
     def _key(self, key: Any, path: Path, free: bool) -> Any:
@@ -284,10 +314,7 @@ class _Masker:
             return self._name(key, (*path, key))
         if not free and path and path[-1] in self._known.id_keyed:
             return self._id(key, (*path, key))
-        found = find_matches(key, self._finders)
-        for place in found:
-            self._hit((*path, key), key, place)
-        return mask_matches(key, found) if found else key
+        return self._mask_matches(key, iterate_matches(key, self._finders), (*path, key))
 
     def _word(self, text: str, path: Path) -> str:
         """Mask a value unless it may be one of a newer SDK and only a part of it matches."""
@@ -338,7 +365,7 @@ class _Masker:
         found = () if is_replacement_id(text) else find_matches(text, self._exact)
         if not found:
             return text
-        self._hit(path, text, found[0])
+        self.hits.record(path, text, found[0])
         return replacement_id(text, found[0].start, prefixed=prefixed)
 
     def _number(self, number: float, path: Path, free: bool) -> Any:
@@ -351,7 +378,7 @@ class _Masker:
         found = find_matches(text, self._finders)
         if not found:
             return number
-        self._hit(path, text, found[0])
+        self.hits.record(path, text, found[0])
         return mask(found[0].kind)
 
     def _binary(self, data: bytes, path: Path) -> bytes:
@@ -368,13 +395,12 @@ class _Masker:
     def _opaque(self, data: bytes, path: Path) -> bytes:
         # One character per byte, so that positions are equal. The length must not change.
         text = data.decode("latin-1")
-        found = find_matches_in_bytes(data, self._exact)
-        pieces, end = [], 0
-        for place in found:
-            self._hit(path, text, place)
-            pieces += [data[end : place.start], b"*" * (place.end - place.start)]
-            end = place.end
-        return b"".join([*pieces, data[end:]]) if found else data
+        masked: bytearray | None = None
+        for match in iterate_matches(text, self._exact, is_bytes=True):
+            self.hits.record(path, text, match)
+            masked = masked or bytearray(data)
+            masked[match.start : match.end] = b"*" * (match.end - match.start)
+        return data if masked is None else bytes(masked)
 
     def _base64(self, text: str, path: Path, start: int = 0) -> str:
         data = decode_base64(text[start:])
@@ -397,15 +423,6 @@ class _Masker:
         found = find_matches(text, self._exact)
         return self._mask_matches(
             text, [p for p in found if p.end - p.start >= _SHORTEST_IN_BASE64], path
-        )
-
-    def _hit(self, path: Path, text: str, place: Match) -> None:
-        start, end = max(0, place.start - _EXCERPT), place.end + _EXCERPT
-        found = text[place.start : place.end]
-        before = text[start:end]
-        around = (text[start : place.start], text[place.end : end])
-        self.hits.append(
-            MaskedMatch(path, place.kind, found, before, mask(place.kind).join(around))
         )
 
 

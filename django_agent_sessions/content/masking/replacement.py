@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from io import StringIO
 from typing import Any
 
 from django_agent_sessions.content import dialects
 from django_agent_sessions.content.dialects.redaction import mask
 from django_agent_sessions.content.paths import Path
+from django_agent_sessions.content.work_budget import check_work
 
 from .encodings import parse_embedded_json
 from .finders import Match
@@ -64,12 +66,22 @@ def replace_texts(value: Any, texts: Mapping[Path, str]) -> Any:
 
 
 def mask_matches(text: str, found: Iterable[Match]) -> str:
-    """Replace each match with a mask; the matches must be sorted and must not overlap."""
-    pieces, end = [], 0
+    """Replace each match with a mask; the matches must be sorted and must not overlap.
+
+    Without matches the text itself is returned.
+    """
+    masked: StringIO | None = None
+    end = 0
     for match in found:
-        pieces += [text[end : match.start], mask(match.kind)]
+        if masked is None:
+            masked = StringIO()
+        masked.write(text[end : match.start])
+        check_work(masked.write(mask(match.kind)) + masked.tell())
         end = match.end
-    return "".join([*pieces, text[end:]])
+    if masked is None:
+        return text
+    masked.write(text[end:])
+    return masked.getvalue()
 
 
 def ensure_json(before: str, after: str) -> str:

@@ -33,13 +33,25 @@ from django_agent_sessions.values.owners import EVERYBODY
 
 from .redaction_plan import RedactionPlan
 from .scope_groups import ScopeGroups
-from .scopes import Block, Detect, Find, Hit, Place, Redaction, Scope, Span, WholeMessage
+from .scopes import (
+    Block,
+    Detect,
+    Find,
+    Hit,
+    MatchGroup,
+    Place,
+    Redaction,
+    Scope,
+    Span,
+    WholeMessage,
+)
 
 __all__ = [
     "Block",
     "Detect",
     "Find",
     "Hit",
+    "MatchGroup",
     "Place",
     "Redaction",
     "Scope",
@@ -89,6 +101,7 @@ def redact(
         ReasonRequiredError: The reason is blank, and ``dry_run`` is false.
         RedactionScopeError: A scope has a path that does not exist, or an empty or invalid text;
             or ``session`` is not a primary key.
+        WorkLimitError: The search takes more than the budget of the request that it is part of.
         MatchesChangedError: The matches are not those of the preview that ``expected`` names.
         LegalHoldError: The session or a fork is under legal hold, and a match is in a row whose
             original cannot be kept. Nothing is written.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.store.contents import Copy, MessageRow
 
 from .scope_groups import ScopeGroups
-from .scopes import Hit, Place
+from .scopes import Hit, MatchGroup, Place
 
 
 @dataclass
@@ -27,6 +28,7 @@ class RowFindings:
     groups: ScopeGroups
     copy: Copy
     hits: list[Hit] = field(default_factory=list)
+    counts: Counter[MatchGroup] = field(default_factory=Counter)
     kept: list[Place] = field(default_factory=list)
     unread: list[Place] = field(default_factory=list)
     secrets: set[str] = field(default_factory=set, repr=False)
@@ -35,7 +37,7 @@ class RowFindings:
     is_copy: bool = False
 
     def __bool__(self) -> bool:
-        found = self.hits or self.kept or self.unread or self.values
+        found = self.counts or self.kept or self.unread or self.values
         return bool(found) or self.message is not None
 
     def place(self, column: str) -> Place:
@@ -63,12 +65,20 @@ class RowFindings:
         content = value.text if isinstance(value, CorruptPayload) else value
         changed, hits = masking.mask_tree(content, finders, free=free, kept=kept)
         self.kept += [with_subpath(place, path) for path in kept]
-        for hit in hits:
-            self.secrets.add(hit.found)
-            self.hits.append(Hit(with_subpath(place, hit.path), hit.kind, hit.before, hit.after))
+        self.secrets |= hits.texts
+        for kind, count in hits.kinds.items():
+            self.count(place, kind, count)
+        self.hits += [
+            Hit(with_subpath(place, hit.path), hit.kind, hit.before, hit.after)
+            for hit in hits[: max(0, masking.MAX_LISTED_MATCHES - len(self.hits))]
+        ]
         if not hits:
             return value
         return CorruptPayload(changed) if is_corrupt else changed
+
+    def count(self, place: Place, kind: str = "", count: int = 1) -> None:
+        """Count matches in a column."""
+        self.counts[MatchGroup(place.kind, place.key, place.column, kind)] += count
 
     def keep_id(self, value: str | None, place: Place) -> None:
         """Record an id that contains a named text; ids are not changed."""
@@ -76,11 +86,11 @@ class RowFindings:
             self.kept.append(place)
 
 
-def count_kinds(hits: Sequence[Hit]) -> dict[str, int]:
+def count_kinds(counts: Mapping[MatchGroup, int]) -> dict[str, int]:
     """Return the number of matches per kind."""
     kinds: dict[str, int] = {}
-    for hit in hits:
-        kinds[hit.kind or "NAMED"] = kinds.get(hit.kind or "NAMED", 0) + 1
+    for group, count in counts.items():
+        kinds[group.mask or "NAMED"] = kinds.get(group.mask or "NAMED", 0) + count
     return kinds
 
 

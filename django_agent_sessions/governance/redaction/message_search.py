@@ -9,6 +9,7 @@ from django_agent_sessions import blobs
 from django_agent_sessions.content import masking
 from django_agent_sessions.content.blob_refs import BlobRef, references
 from django_agent_sessions.content.masking import Finder
+from django_agent_sessions.content.work_budget import check_work, hold_work
 from django_agent_sessions.exceptions import RedactionScopeError
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.store.contents import Copy, MessageRow
@@ -18,6 +19,9 @@ from .excerpts import excerpts
 from .findings import RowFindings, with_subpath
 from .scope_groups import PositionalScope, ScopeGroups, Spans, apply_scope, finder_for
 from .scopes import Detect, Find, Hit, Place, WholeMessage
+
+_KEPT = 3
+"""A changed message and its original need about so many times the memory of its text."""
 
 
 class MessageSearch:
@@ -53,6 +57,8 @@ class MessageSearch:
                 return found
         found.is_copy = family is not None and copy.key not in family.named
         found.message = MessageRow(dialect, changed, limited=False)
+        # With the message that was read.
+        hold_work(_KEPT * sum(map(len, found.message.texts)))
         return found
 
     def _with_binaries(self, found: RowFindings, family: MessageCopies | None) -> list[Any]:
@@ -80,6 +86,7 @@ class MessageSearch:
         return blobs.existing_binaries(self._using, self._session, versions)
 
     def _read(self, wanted: set[BlobRef]) -> dict[BlobRef, Any]:
+        check_work(sum(ref.size for ref in wanted))
         values = blobs.existing_binaries(self._using, self._session, list(wanted))
         contents = dict(zip(wanted, values, strict=True))
         self._unreadable |= {ref for ref, value in contents.items() if isinstance(value, BlobRef)}
@@ -91,6 +98,7 @@ class MessageSearch:
         place = found.place("original")
         scopes = family.scopes if family is not None else ()
         if any(isinstance(scope, WholeMessage) for scope in scopes):
+            found.count(place)
             found.hits.append(Hit(place, "", "", masking.mask()))
             return True
         finders = [*self._groups.everywhere, *_finders(family)]
@@ -124,6 +132,7 @@ class MessageSearch:
         path = () if isinstance(step, WholeMessage) else step.path
         hit_place = with_subpath(place, path)
         texts = self._texts(step, payload, dialect)
+        found.count(hit_place, count=len(texts))
         found.hits += [Hit(hit_place, "", before, after) for before, after in texts]
         return changed
 

@@ -203,8 +203,8 @@ class RedactionPlan:
             secrets=secrets,
             messages=result.messages,
             states=result.states,
-            hits=len(result.hits),
-            kinds=count_kinds(result.hits),
+            hits=result.total,
+            kinds=count_kinds(result.counts),
             **({"forked_from": str(self._session)} if is_fork else {}),
         )
         self._uploads[session.pk].store()

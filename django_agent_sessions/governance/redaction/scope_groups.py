@@ -15,6 +15,9 @@ from django_agent_sessions.exceptions import RedactionScopeError
 
 from .scopes import Block, Detect, Find, Scope, Span, WholeMessage
 
+SHORTEST_TEXT = 2
+"""The fewest characters of a text to find. One letter is in every text."""
+
 
 class ScopeGroups:
     """The scopes, grouped by reach: the whole session, or one message."""
@@ -59,6 +62,11 @@ def finder_for(scope: Find | Detect) -> Finder:
     # A blank pattern would match only white space, which is never intended.
     if not scope.text.strip():
         raise RedactionScopeError("the text or pattern to find is empty")
+    if not scope.pattern and len(scope.text.strip()) < SHORTEST_TEXT:
+        raise RedactionScopeError(
+            f"the text to find has fewer than {SHORTEST_TEXT} characters, without the white space "
+            "around it: redact the part or the message that contains it"
+        )
     text_finder = _text_finder(scope)
     if text_finder is None:
         raise RedactionScopeError("the pattern is not a valid regular expression")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from django.utils.crypto import salted_hmac
@@ -150,12 +150,28 @@ class Hit:
     after: str = field(repr=False)
 
 
+class MatchGroup(NamedTuple):
+    """The matches of one kind in one column.
+
+    Attributes:
+        kind: The kind of the row, as in :class:`Place`.
+        key: Primary key of the row.
+        column: The column.
+        mask: The kind of the matches, as in :class:`Hit`.
+    """
+
+    kind: str
+    key: UUID
+    column: str
+    mask: str
+
+
 @dataclass(frozen=True, slots=True)
 class Redaction:
     """The result of a redaction or a dry run.
 
     Attributes:
-        hits: All matches.
+        hits: The first 1,000 matches.
         kept: Matches in ids and names, which are not changed because programs use them.
         messages: Number of changed messages.
         states: Number of other changed rows.
@@ -166,6 +182,7 @@ class Redaction:
         unread: Messages with a large binary that could not be read. If its storage was temporarily
             unavailable, the binary may contain matches: redact again later.
         unreached: Primary keys of forks that the caller may not redact, and that were not searched.
+        counts: The number of all matches, in groups.
     """
 
     hits: list[Hit]
@@ -178,6 +195,12 @@ class Redaction:
     forks: list[Redaction] = field(default_factory=list)
     unread: list[Place] = field(default_factory=list)
     unreached: list[UUID] = field(default_factory=list)
+    counts: Mapping[MatchGroup, int] = field(default_factory=dict, repr=False)
+
+    @property
+    def total(self) -> int:
+        """The number of all matches in this session."""
+        return sum(self.counts.values())
 
     @property
     def sessions(self) -> list[Redaction]:
@@ -191,9 +214,9 @@ class Redaction:
     def digest(self) -> str:
         """A digest of the places of all matches, without content; see :func:`redact`."""
         keys = sorted(
-            (hit.place.kind, str(hit.place.key), hit.place.column, hit.kind)
+            (group.kind, str(group.key), group.column, group.mask, count)
             for each in (self, *self.forks)
-            for hit in each.hits
+            for group, count in each.counts.items()
         )
         text = json.dumps(keys)
         return salted_hmac("agent_sessions.redact", text, algorithm="sha256").hexdigest()

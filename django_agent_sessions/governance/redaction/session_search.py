@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db.models import Model
 
+from django_agent_sessions.content import masking
 from django_agent_sessions.exceptions import LegalHoldError, SessionNotFoundError
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage, Snapshot
 from django_agent_sessions.models.content_columns import content_models
@@ -49,12 +50,23 @@ class _SearchedRows:
     versions: dict[UUID, Any] = field(default_factory=dict)
     findings: dict[UUID, RowFindings] = field(default_factory=dict)
     stale: set[UUID] = field(default_factory=set)
+    listed: int = 0
     with_variants: set[UUID] = field(default_factory=set)
 
     def forget(self, keys: Collection[UUID]) -> None:
         for key in keys:
             self.versions.pop(key, None)
-            self.findings.pop(key, None)
+            self.drop(key)
+
+    def add(self, found: RowFindings) -> None:
+        """Keep what was found in a row; of its matches those that are among the first ones."""
+        found.hits = found.hits[: max(0, masking.MAX_LISTED_MATCHES - self.listed)]
+        self.listed += len(found.hits)
+        self.findings[found.copy.key] = found
+
+    def drop(self, key: UUID) -> None:
+        if (found := self.findings.pop(key, None)) is not None:
+            self.listed -= len(found.hits)
             self.with_variants.discard(key)
 
 
@@ -170,11 +182,9 @@ class SessionSearch:
             found = RowFindings(self._groups, copy)
             self._search_columns(found)
         searched.versions[copy.key] = copy.version
-        searched.findings.pop(copy.key, None)
-        if isinstance(copy.row, SessionAgent) and has_variants(copy.row):
-            searched.with_variants.add(copy.key)
+        searched.drop(copy.key)
         if found:
-            searched.findings[copy.key] = found
+            searched.add(found)
 
     def _search_columns(self, found: RowFindings) -> None:
         if not self._groups.everywhere:
@@ -227,7 +237,7 @@ class SessionSearch:
         findings, changes = self.findings, self.changes
         messages = sum(found.message is not None for found in changes)
         return Redaction(
-            [hit for found in findings for hit in found.hits],
+            [hit for found in findings for hit in found.hits][: masking.MAX_LISTED_MATCHES],
             [place for found in findings for place in found.kept],
             messages,
             len(changes) - messages,
@@ -235,6 +245,7 @@ class SessionSearch:
             self._dry_run,
             self.session.pk,
             unread=[place for found in findings for place in found.unread],
+            counts={group: n for found in findings for group, n in found.counts.items()},
         )
 
     def check_legal_hold(self) -> None:

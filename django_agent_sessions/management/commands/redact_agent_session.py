@@ -180,7 +180,7 @@ class _Run:
                     AuditEvent.Action.READ,
                     session=part.session,
                     actor=self.actor,
-                    details={"page": "redact_agent_session", "hits": len(part.hits)},
+                    details={"page": "redact_agent_session", "hits": part.total},
                     using=self.alias,
                 )
         for part in result.sessions:
@@ -193,6 +193,8 @@ class _Run:
             self.stdout.write(f"{hit.place} ({hit.place.key}): {hit.kind or 'found'}")
             if show:
                 self._print_content(hit)
+        if result.total > len(result.hits):
+            self.stdout.write(f"and {pluralize(result.total - len(result.hits), 'more place')}")
         for place in result.kept:
             self.stdout.write(f"{place} ({place.key}): kept, because programs use this id")
         for place in result.unread:
@@ -205,7 +207,7 @@ class _Run:
             return
         verb = "would be redacted" if result.dry_run else "redacted"
         self.stdout.write(
-            f"{verb}: {pluralize(len(result.hits), 'place')} in "
+            f"{verb}: {pluralize(result.total, 'place')} in "
             f"{pluralize(result.messages, 'message')} and {pluralize(result.states, 'other row')}"
         )
 

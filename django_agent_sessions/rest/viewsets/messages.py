@@ -206,7 +206,7 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
     @operation(
         "messages_redact",
         {200: (RedactionSerializer, "The result, or the preview.")},
-        errors=(400, 404, 409, 413, 503),
+        errors=(400, 404, 409, 413, 422, 503),
         tags=["Redaction"],
         request=MessageRedactionRequest,
         examples=REDACT_MESSAGE,

@@ -226,7 +226,7 @@ class SessionViewSet(SessionDetailAPI):
     @operation(
         "sessions_redact",
         {200: (RedactionSerializer, "The result, or the preview.")},
-        errors=(400, 404, 409, 413, 503),
+        errors=(400, 404, 409, 413, 422, 503),
         tags=["Redaction"],
         parameters=[SESSION_PARAMETER],
         request=SessionRedactionRequest,
