@@ -35,6 +35,8 @@ from .row_pages import RowDict, each_message
 _SPECIAL = re.compile(r"[\\`*_\[\]<>#&|~]")
 # Not if it is escaped already, that is after an odd number of backslashes.
 _HTML = re.compile(r"(?<!\\)((?:\\\\)*)<(?=[A-Za-z/!?])")
+# The same without a backslash in the text: it is found without a look at each character.
+_PLAIN_HTML = re.compile(r"<(?=[A-Za-z/!?])")
 _BACKTICKS = re.compile("`+")
 _COLUMNS = (
     "id",
@@ -196,7 +198,10 @@ def _inline(text: str) -> str:
 
 def _quote(text: str) -> str:
     """Return content as a block quote, in which its Markdown is rendered."""
-    return _block_quote(_HTML.sub(r"\1\\<", displayable(text)))
+    shown = displayable(text)
+    if "\\" not in shown:
+        return _block_quote(_PLAIN_HTML.sub(r"\\<", shown))
+    return _block_quote(_HTML.sub(r"\1\\<", shown))
 
 
 def _code_block(text: str, language: str = "text") -> str:

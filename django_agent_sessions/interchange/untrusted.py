@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -10,33 +9,24 @@ from uuid import UUID
 from django.conf import settings
 from django.utils import timezone
 
+from django_agent_sessions.content.json_values import has_more_values
+
 MAX_INTEGER = 2**30
 """The largest accepted integer, which leaves room for counting on in every database."""
 
 _MAX_KEPT = 10_000
 _BYTES_PER_VALUE = 64
 _FEWEST_VALUES = 10_000
-# Possessive, because a backtracking repetition stores each step of a long text.
-_STRING_OR_START = re.compile(rb'"(?:[^"\\]++|\\.)*+"|([,\[{])', re.DOTALL)
 
 
 def excess_values(text: bytes, limit: int) -> int | None:
     """Return how many values JSON may have, if it has more; else None.
 
-    Parsed, an empty list of two characters takes more than thirty times as much memory. ``limit``
-    is the largest size of the text in bytes; values are limited to one for each 64 of them, so that
-    the parsed text takes at most about twice the limit.
+    ``limit`` is the largest size of the text in bytes; values are limited to one for each 64 of
+    them, so that the parsed text takes at most about twice the limit.
     """
     most = max(_FEWEST_VALUES, limit // _BYTES_PER_VALUE)
-    # Texts contain these characters, too, and are only searched if there are that many.
-    if sum(text.count(start) for start in (b",", b"[", b"{")) <= most:
-        return None
-    count = 0
-    for found in _STRING_OR_START.finditer(text):
-        count += found[1] is not None
-        if count > most:
-            return most
-    return None
+    return most if has_more_values(text, most) else None
 
 
 def valid_time(value: Any) -> datetime | None:

@@ -12,6 +12,8 @@ from rest_framework.exceptions import ParseError, UnsupportedMediaType
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 
+from django_agent_sessions.content.json_values import has_more_values
+
 from .problems import BodyTooLarge, LengthRequired
 
 _MAX_DEPTH = 100
@@ -24,6 +26,9 @@ class StrictJSONParser(BaseParser):
     max_bytes: ClassVar[int | None] = None
     """The largest body in bytes; ``None`` for Django's ``DATA_UPLOAD_MAX_MEMORY_SIZE``."""
 
+    max_values: ClassVar[int] = 150_000
+    """The largest number of members and items in a body: each takes much more than its bytes."""
+
     def parse(
         self,
         stream: Any,
@@ -33,6 +38,10 @@ class StrictJSONParser(BaseParser):
         if media_type is not None and "*" in media_type.partition(";")[0]:
             raise UnsupportedMediaType(media_type)
         body = self._read(stream)
+        if has_more_values(body, self.max_values):
+            raise BodyTooLarge(
+                f"The body has too many values: at most {self.max_values} are accepted."
+            )
         try:
             value = json.loads(
                 body.decode("utf-8"),

@@ -18,6 +18,7 @@ from django_agent_sessions.db.db_errors import RetryError
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
+from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.querysets import MessageQuerySet
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT, StoredText
 from django_agent_sessions.sql import message_writes
@@ -70,19 +71,27 @@ def copy_messages(using: str, messages: MessageQuerySet, target: AgentRecord) ->
 
 def _parts(messages: MessageQuerySet) -> Iterator[list[dict[str, Any]]]:
     """Read rows by keyset pagination, because a conversation may exceed the memory."""
-    rows = messages.order_by("message_id").annotate(**_TEXTS).values(*_COLUMNS, *_TEXTS)
+    ordered = messages.order_by("message_id")
+    rows = ordered.annotate(**_TEXTS).values(*_COLUMNS, *_TEXTS)
+    sizes = ordered.values_list("message_id", OctetLength(VISIBLE_TEXT))
     last = -1
-    while batch := list(rows.filter(message_id__gt=last)[:_PART]):
-        last = batch[-1]["message_id"]
-        while batch:
-            size = count = 0
-            for row in batch:
-                size += len(row["visible_text"])
-                if count and size > _PART_SIZE:
-                    break
-                count += 1
-            yield batch[:count]
-            batch = batch[count:]
+    while batch := list(sizes.filter(message_id__gt=last)[:_PART]):
+        for first, last in _spans(batch):
+            part = list(rows.filter(message_id__gte=first, message_id__lte=last))
+            if part:
+                yield part
+
+
+def _spans(sizes: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last position of messages that fit into the memory together."""
+    first = last = sizes[0][0]
+    room = _PART_SIZE
+    for position, size in sizes:
+        if size > room and position != first:
+            yield first, last
+            first, room = position, _PART_SIZE
+        last, room = position, room - size
+    yield first, last
 
 
 def _row(source: Mapping[str, Any], target: AgentRecord) -> dict[str, Any]:

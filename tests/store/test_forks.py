@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
 )
 from django_agent_sessions.models import Blob, BlobReference, Session, SessionMessage
-from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store import SessionStore, _message_copies
 from django_agent_sessions.values.records import AgentState
 from tests.blobs.conftest import blob_folder, stored
 from tests.blobs.messages import image
@@ -179,3 +180,23 @@ def test_a_stranger_cannot_fork(store, agent, django_user_model):
         SessionStore(owner=stranger).sessions.fork(mine)
     fork = SessionStore(owner=owner).sessions.fork(mine)
     assert fork.owner_id == owner.pk
+
+
+def test_a_fork_of_large_messages_is_not_in_memory_as_a_whole(store, agent):
+    store.append_many(agent, [user(f"{number} " + "x" * 200_000) for number in range(100)])
+    tracemalloc.start()
+    fork = store.sessions.fork(store.get("talk"), session_id="fork")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 * 1024 * 1024
+    assert said(store, "fork") == said(store, "talk")
+    assert store.get("fork").usage.messages == fork.usage.messages
+
+
+@pytest.mark.parametrize("sizes", [[1], [5, 5, 5, 5], [20], [1, 20, 1], [20, 20], [3] * 7])
+def test_messages_are_copied_in_parts_that_fit_and_each_once(sizes, monkeypatch):
+    monkeypatch.setattr(_message_copies, "_PART_SIZE", 10)
+    spans = list(_message_copies._spans(list(enumerate(sizes))))
+    copied = [position for first, last in spans for position in range(first, last + 1)]
+    assert copied == list(range(len(sizes)))
+    assert all(sum(sizes[first : last + 1]) <= 10 or first == last for first, last in spans)
