@@ -72,10 +72,10 @@ class CompactionRuns:
     ) -> None:
         """Compact the conversation, if it is due.
 
-        Only the Runner passes the id of a response and a context: its run has succeeded, so that
-        what prevents the compaction is then logged and not raised.
+        The Runner passes the id of a response, and no mode: its run has succeeded, so that what
+        prevents the compaction is then logged and not raised.
         """
-        automatic = wrapper is not None and "response_id" in args
+        automatic = "response_id" in args and "compaction_mode" not in args
         try:
             if automatic:
                 read = None if wrapper is None else self._read.get(wrapper)
