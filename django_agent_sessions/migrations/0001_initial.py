@@ -297,6 +297,44 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="RedactedOriginal",
+            fields=[
+                (
+                    "id",
+                    models.UUIDField(
+                        default=django_agent_sessions.values.ids.new_id,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "digest",
+                    models.CharField(editable=False, max_length=64, verbose_name="digest"),
+                ),
+                ("message", models.UUIDField(editable=False, verbose_name="message")),
+                (
+                    "session",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="redacted_originals",
+                        to="agent_sessions.session",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "redacted original",
+                "verbose_name_plural": "redacted originals",
+                "ordering": ["id"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("session", "digest"), name="agent_sessions_original_unique"
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name="RunLease",
             fields=[
                 (

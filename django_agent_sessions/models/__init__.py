@@ -26,7 +26,15 @@ from .sessions import (
     SessionRelated,
     cascade_unless_held,
 )
-from .timeline import Branch, RunLease, Snapshot, StoredObject, StoredPart, TurnUsage
+from .timeline import (
+    Branch,
+    RedactedOriginal,
+    RunLease,
+    Snapshot,
+    StoredObject,
+    StoredPart,
+    TurnUsage,
+)
 from .usage import UsageCursor, UsageRollup
 
 __all__ = [
@@ -35,6 +43,7 @@ __all__ = [
     "Blob",
     "BlobReference",
     "Branch",
+    "RedactedOriginal",
     "RunLease",
     "Session",
     "SessionAgent",

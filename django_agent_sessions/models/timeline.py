@@ -260,6 +260,36 @@ class TurnUsage(SessionRelated):
         return f"{self.branch} {self.turn}"
 
 
+class RedactedOriginal(SessionRelated):
+    """A keyed digest of what a redacted message was, by which the original is recognized again."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    # The unique constraint below is an index on the session too.
+    session = models.ForeignKey(
+        Session, on_delete=models.CASCADE, related_name="redacted_originals", db_index=False
+    )
+    digest = models.CharField(_("digest"), max_length=64, editable=False)
+    # By value: the digest outlives the message.
+    message = models.UUIDField(_("message"), editable=False)
+
+    objects = RowQuerySet.as_manager()
+
+    content_columns = ContentColumns("original", {"digest": ContentKind.NONE})
+
+    class Meta:
+        verbose_name = _("redacted original")
+        verbose_name_plural = _("redacted originals")
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["session", "digest"], name="agent_sessions_original_unique"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.message)
+
+
 class RunLease(models.Model):
     """The lease of a session's active run; another run may take it when it has expired."""
 

@@ -31,6 +31,7 @@ from ._content_rows import Copy
 from ._encrypted_summaries import redacted_summaries
 from ._held_versions import keep_edited_messages, keep_state
 from ._object_bytes import write_bytes
+from ._redacted_originals import record_originals
 from ._rows import MessageRow, sealed_payload
 from ._statement_sizes import check_statement_size, check_values_size
 
@@ -76,6 +77,8 @@ def replace_messages(
     rows = []
     messages = list(messages)
     messages += redacted_summaries(using, event.session, [key for key, _, _ in messages])
+    if event.session is not None:
+        record_originals(using, event.session, [key for key, _, _ in messages])
     if keep:
         keep_edited_messages(using, [key for key, _, _ in messages])
     for key, revision, row in messages:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
@@ -31,6 +31,7 @@ from ._message_reading import (
 )
 from ._message_updates import update_row
 from ._queries import conversation, lock_session_row, next_position, positions_of
+from ._redacted_originals import has_originals, without_originals
 from ._redaction import redact_at
 from ._rows import MessageRow
 from ._statement_sizes import check_statement_size
@@ -129,6 +130,38 @@ class Messages(StorePart):
         return read_records(self.using, agent, values)
 
     aredacted_elsewhere = twin(redacted_elsewhere)
+
+    @retry_reads
+    def has_originals(self, agent: AgentRecord) -> bool:
+        """Return whether :meth:`without_originals` may find any in the agent's session.
+
+        Args:
+            agent: The agent.
+
+        Returns:
+            Whether messages were redacted that are recognized again.
+        """
+        return has_originals(self.using, agent)
+
+    ahas_originals = twin(has_originals)
+
+    @retry_reads
+    def without_originals(self, agent: AgentRecord, messages: Sequence[Any]) -> builtins.list[Any]:
+        """Replace originals of redacted messages, which a caller had in memory.
+
+        They are recognized by keyed digests of whole messages; those with less than 12 letters are
+        not, because they may be said again.
+
+        Args:
+            agent: The agent.
+            messages: Payloads, such as a caller's copy of the conversation.
+
+        Returns:
+            The payloads; redacted ones in their redacted version.
+        """
+        return without_originals(self.using, agent, messages)
+
+    awithout_originals = twin(without_originals)
 
     def restore(self, agent: AgentRecord, *, offset: int = 0) -> builtins.list[RestoredMessage]:
         """Read a conversation as the input of a model.

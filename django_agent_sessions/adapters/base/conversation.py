@@ -42,7 +42,10 @@ class ConversationMemory:
     was before the transaction.
     """
 
-    _TRACKED = ("found", "epoch", "_messages", "_pending", "_secrets", "_replacements")
+    _TRACKED = (
+        *("found", "epoch", "no_originals"),
+        *("_messages", "_pending", "_secrets", "_replacements"),
+    )
 
     def __init__(self) -> None:
         self._rollbacks: RollbackLog[dict[str, Any]] = RollbackLog()
@@ -54,6 +57,8 @@ class ConversationMemory:
         """Forget all messages, because the conversation is a new one."""
         # The redaction epoch that a write sends. One that is too old is safe: the write reloads.
         self.epoch = epoch
+        # The session and the epoch at which no redacted message could be recognized again.
+        self.no_originals: tuple[UUID, int] | None = None
         # By branch and position. `_pending` has the pages that are not yet entered there.
         self._messages: dict[tuple[int, int], Any] = {}
         self._pending: list[tuple[int, Collection[PositionedPayload]]] = []
@@ -196,16 +201,24 @@ class ConversationSession(AdapterSession):
         """Append messages to the branch of an agent record; see :meth:`append`."""
 
         def append() -> list[Any]:
-            clean = self.clean_batch(batch, spent)
+            clean = self.clean_batch(agent, batch, spent)
             written = self.store.append_many(agent, clean, run_id=run_id, epoch=self.memory.epoch)
             self.memory.record_written(written)
             return [record.message for record in written]
 
         return self.reload_if_stale(append, partial(self.reload, agent))
 
-    def clean_batch(self, batch: Sequence[Any], spent: tuple[int, Usage] | None) -> list[Any]:
+    def clean_batch(
+        self, agent: AgentRecord, batch: Sequence[Any], spent: tuple[int, Usage] | None
+    ) -> list[Any]:
         """Return messages as they are written; see :meth:`append`."""
         clean = [self.memory.clean(message) for message in batch]
+        # The object may be handed what it has not read itself.
+        if self.memory.epoch and self.memory.no_originals != (agent.session, self.memory.epoch):
+            if self.store.messages.has_originals(agent):
+                clean = self.store.messages.without_originals(agent, clean)
+            else:
+                self.memory.no_originals = agent.session, self.memory.epoch
         if spent is not None:
             index, usage = spent
             clean[index] = NewMessage(clean[index], usage=usage)

@@ -113,7 +113,7 @@ class BranchSession(ConversationSession):
         agent: AgentRecord,
     ) -> None:
         def append() -> None:
-            clean = self.clean_batch(items, spent)
+            clean = self.clean_batch(agent, items, spent)
             branch, written = self.names.append(
                 agent, place.name, clean, run_id=run_id, epoch=self.memory.epoch
             )

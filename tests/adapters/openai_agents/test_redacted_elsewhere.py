@@ -139,3 +139,40 @@ async def test_a_run_under_way_does_not_send_it_once_more(session_class, runs, w
     assert "plantedsecret" not in str(later)
     assert len([item for item in later[1] if "call_id" in item]) == 4
     assert await bridge.arun_orm(columns_containing, "plantedsecret") == []
+
+
+@pytest.mark.parametrize("session_class", [DjangoSession, AdvancedDjangoSession])
+@pytest.mark.parametrize("cleared", [False, True])
+async def test_a_new_object_that_is_handed_old_items_writes_none_of_it(session_class, cleared):
+    old: list[Any] = [
+        user(f"My code is {SECRET}"),
+        CALL,
+        {"type": "function_call_output", "call_id": "call_1", "output": SECRET},
+        {
+            "type": "message",
+            "role": "assistant",
+            "id": "msg_1",
+            "status": "completed",
+            "content": [{"type": "output_text", "text": f"I note {SECRET}", "annotations": []}],
+        },
+        user("ok"),
+    ]
+    await session_class("s").add_items(list(old))
+    found = await bridge.arun_orm(SessionStore().get, "s")
+    (short,) = await bridge.arun_orm(lambda: list(SessionMessage.objects.filter(message_id=4)))
+    scopes: list[Any] = [Find("plantedsecret"), WholeMessage(short.pk)]
+    await aredact(found.id, *scopes, reason="A request")
+    redacted = await bridge.arun_orm(stored)
+    if cleared:
+        await session_class("s").clear_session()
+
+    # From a job's payload, a browser, or a state that was stored elsewhere.
+    again = session_class("s")
+    await again.add_items([user("new"), *old])
+
+    assert await bridge.arun_orm(columns_containing, "plantedsecret") == []
+    written = (await again.get_items())[0 if cleared else 5 :]
+    # What is as short may be said anew.
+    assert [written[0], written[5]] == [user("new"), user("ok")]
+    if not cleared:
+        assert written[1:5] == redacted[:4]

@@ -1,0 +1,92 @@
+"""Recognize the originals of redacted messages, which a caller may still have in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+from uuid import UUID
+
+from django.utils.crypto import salted_hmac
+
+from django_agent_sessions.content import masking
+from django_agent_sessions.models import RedactedOriginal, SessionMessage
+from django_agent_sessions.models.fields import CorruptPayload, decode_payload
+from django_agent_sessions.models.stored_text import VISIBLE_TEXT
+from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.records import AgentRecord
+
+_CHUNK = 200
+_SHORTEST = 12
+# Assigned by a provider, or left out by an SDK that sends a message again.
+_VOLATILE = ("id", "status")
+
+
+def digest_of(payload: Any) -> str:
+    """Return a keyed digest of a message, which reveals nothing without the secret key."""
+    if isinstance(payload, dict):
+        payload = {name: value for name, value in payload.items() if name not in _VOLATILE}
+        if payload.get("type") == "message":
+            del payload["type"]
+    text = json.dumps(payload, sort_keys=True, default=repr)
+    return salted_hmac("agent_sessions.original", text, algorithm="sha256").hexdigest()
+
+
+def record_originals(using: str, session: UUID, keys: Iterable[UUID]) -> None:
+    """Record what messages are before they are redacted."""
+    for chunk in _chunks(keys):
+        rows = SessionMessage.objects.using(using).filter(pk__in=chunk).order_by()
+        originals = [
+            RedactedOriginal(
+                id=new_id(), session_id=session, digest=digest_of(payload), message=key
+            )
+            for key, text, stored in rows.values_list("pk", "text", VISIBLE_TEXT)
+            if _is_unmistakable(payload := decode_payload(stored), text)
+        ]
+        # Copies on other branches have the same digest.
+        RedactedOriginal.objects.using(using).bulk_create(originals, ignore_conflicts=True)
+
+
+def _is_unmistakable(payload: Any, text: str) -> bool:
+    """Return whether an equal message can only be the same one: "yes" is said more than once."""
+    if isinstance(payload, CorruptPayload):
+        return False
+    is_call = isinstance(payload, dict) and "call_id" in payload
+    return is_call or len(text.strip()) >= _SHORTEST
+
+
+def has_originals(using: str, agent: AgentRecord) -> bool:
+    """Return whether originals of redacted messages are recognized in the session."""
+    return RedactedOriginal.objects.using(using).filter(session=agent.session).exists()
+
+
+def without_originals(using: str, agent: AgentRecord, messages: Sequence[Any]) -> list[Any]:
+    """Return messages with those that were redacted in the session in their redacted version."""
+    result = list(messages)
+    digests = [digest_of(message) for message in result]
+    found: dict[str, UUID] = {}
+    for chunk in _chunks(digests):
+        rows = RedactedOriginal.objects.using(using).filter(session=agent.session)
+        found.update(rows.filter(digest__in=chunk).values_list("digest", "message"))
+    if not found:
+        return result
+    redacted: dict[UUID, Any] = {}
+    for chunk in _chunks(found.values()):
+        messages_found = SessionMessage.objects.using(using).filter(pk__in=chunk).order_by()
+        for key, text in messages_found.values_list("pk", VISIBLE_TEXT):
+            redacted[key] = decode_payload(text)
+    for index, digest in enumerate(digests):
+        if digest in found:
+            version = redacted.get(found[digest])
+            # The message itself was deleted since.
+            lost = version is None or isinstance(version, CorruptPayload)
+            replaced = masking.redact_message(agent.dialect, result[index]) if lost else version
+            result[index] = replaced
+    return result
+
+
+def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
+    iterator = iter(items)
+    while chunk := list(islice(iterator, _CHUNK)):
+        yield chunk
