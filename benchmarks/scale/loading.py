@@ -199,9 +199,16 @@ def _columns(position: int, *, rare: bool = False) -> str:
         words[9] = RARE
     text = " ".join(words)[:TEXT]
     role = "assistant" if position % 2 else "user"
-    payload = json.dumps({"role": role, "content": [{"text": text}]})
-    figures = f"80\t40\t{random.randrange(200, 4000)}" if position % 2 else "\\N\t\\N\t\\N"
-    return f"\t{payload}\t{role}\t{text}\t{figures}\t"
+    message: dict[str, Any] = {"role": role, "content": [{"text": text}]}
+    figures = "\\N\t\\N\t\\N"
+    if position % 2:
+        latency = random.randrange(200, 4000)
+        message["metadata"] = {
+            "usage": {"inputTokens": 80, "outputTokens": 40},
+            "metrics": {"latencyMs": latency},
+        }
+        figures = f"80\t40\t{latency}"
+    return f"\t{json.dumps(message)}\t{role}\t{text}\t{figures}\t"
 
 
 def _key(moment: datetime) -> str:

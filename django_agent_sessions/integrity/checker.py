@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import QuerySet
 
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import Session, StoredObject
 from django_agent_sessions.sql.audit_trigger import trigger_problem
-from django_agent_sessions.store.locking import lock_session
+from django_agent_sessions.store.locking import tracked_atomic, write
 
 from . import repair
 from .batch import Batch, UsageSum, read_batch
@@ -37,7 +36,7 @@ GRACE = timedelta(minutes=10)
 
 _BATCH_SIZE = 100
 _MAX_LOCKED_MESSAGES = 5000
-"""The most messages of a session that is locked for the second check."""
+"""The most messages of the sessions that are locked together for the second check."""
 
 _RECHECK_DELAY = 0.3
 """Seconds before the second check, in which other processes can complete their writes."""
@@ -58,6 +57,15 @@ class Result:
     finding: Finding
     mended: bool = False
     left: str = ""
+
+
+@dataclass(slots=True)
+class _Suspects:
+    """The findings of a first check, and when it ended."""
+
+    findings: list[Finding] = field(default_factory=list)
+    messages: Counter[UUID] = field(default_factory=Counter)
+    checked_at: float = 0.0
 
 
 @dataclass(slots=True)
@@ -107,43 +115,61 @@ class Check:
         alias = self.using = bridge.database(self.using)
         self._counted = last_counted_message(alias)
         rows = Session.objects.using(alias) if self.sessions is None else self.sessions
+        suspects = _Suspects()
         for part in key_batches(rows):
             keys = [key for (key,) in part]
             for start in range(0, len(keys), _BATCH_SIZE):
-                yield from self._check_sessions(alias, keys[start : start + _BATCH_SIZE])
+                found = self._check_sessions(alias, keys[start : start + _BATCH_SIZE])
+                # After the next batch, so that there is rarely anything left to wait for.
+                yield from self._recheck_suspects(alias, suspects)
+                suspects = found
+        yield from self._recheck_suspects(alias, suspects)
         if self.sessions is None:
             yield from self._check_rows_without_session(alias)
 
-    def _check_sessions(self, alias: str, keys: list[UUID]) -> Iterator[Result]:
+    def _check_sessions(self, alias: str, keys: list[UUID]) -> _Suspects:
         batch = self._check_batch(alias, keys, count=True)
         self.sessions_checked += len(keys)
         for day, tally in batch.days.items():
             self._days[day] = self._days.get(day, UsageSum()).plus(*tally)
-        findings = list(batch.findings())
-        if any(finding.kind.severity is not Severity.NOTE for finding in findings):
-            time.sleep(_RECHECK_DELAY)
-        suspects = dict.fromkeys(finding.session for finding in findings if finding.session)
-        for session in suspects:
-            first = [finding for finding in findings if finding.session == session]
-            yield from self._recheck_session(alias, session, first, batch.counts[session])
+        return _Suspects(list(batch.findings()), batch.counts, time.monotonic())
 
-    def _recheck_session(
-        self, alias: str, session: UUID, first: Sequence[Finding], messages: int
-    ) -> Iterator[Result]:
-        """Check a session a second time while it is locked, and repair it if requested."""
-        if messages <= _MAX_LOCKED_MESSAGES:
-            with transaction.atomic(alias):
-                lock_session(alias, session)
-                batch = self._check_batch(alias, [session])
+    def _recheck_suspects(self, alias: str, suspects: _Suspects) -> Iterator[Result]:
+        findings = suspects.findings
+        if any(finding.kind.severity is not Severity.NOTE for finding in findings):
+            time.sleep(max(0.0, suspects.checked_at + _RECHECK_DELAY - time.monotonic()))
+        sessions = dict.fromkeys(finding.session for finding in findings if finding.session)
+        for group in _groups(sessions, suspects.messages):
+            again = self._recheck(alias, group, findings, suspects.messages)
+            for session in group:
+                if self.mend:
+                    yield from self._repair(alias, session, again[session])
+                else:
+                    yield from map(Result, again[session])
+
+    def _recheck(
+        self, alias: str, group: list[UUID], first: Sequence[Finding], messages: Counter[UUID]
+    ) -> dict[UUID, list[Finding]]:
+        """Check sessions a second time, while they are locked; return their findings."""
+
+        def check_locked(unsure: bool) -> Batch:
+            with tracked_atomic(alias):
+                _lock_sessions(alias, group)
+                return self._check_batch(alias, group)
+
+        if sum(messages[session] for session in group) <= _MAX_LOCKED_MESSAGES:
+            batch = write(alias, check_locked, what="checking sessions", savepoint=False)
             findings = list(batch.findings())
         else:
-            batch = self._check_batch(alias, [session])
-            findings = [finding for finding in batch.findings() if finding in set(first)]
+            batch = self._check_batch(alias, group)
+            known = set(first)
+            findings = [finding for finding in batch.findings() if finding in known]
         self.unlisted += batch.unlisted()
-        if not self.mend:
-            yield from map(Result, findings)
-            return
-        yield from self._repair(alias, session, findings)
+        by_session: dict[UUID, list[Finding]] = {session: [] for session in group}
+        for finding in findings:
+            if finding.session is not None:
+                by_session[finding.session].append(finding)
+        return by_session
 
     def _repair(self, alias: str, session: UUID, findings: Sequence[Finding]) -> Iterator[Result]:
         reasons: dict[Finding, str] = {}
@@ -197,6 +223,26 @@ class Check:
             findings, deleted = check_storage_files(alias, mend=self.mend)
             for finding in findings:
                 yield Result(finding, finding.kind is Kind.BLOB_FILES and deleted > 0)
+
+
+def _groups(sessions: Iterable[UUID], messages: Counter[UUID]) -> Iterator[list[UUID]]:
+    """Group sessions that are locked together; one with too many messages is a group of its own."""
+    group: list[UUID] = []
+    room = _MAX_LOCKED_MESSAGES
+    for session in sessions:
+        if group and messages[session] > room:
+            yield group
+            group, room = [], _MAX_LOCKED_MESSAGES
+        group.append(session)
+        room -= messages[session]
+    if group:
+        yield group
+
+
+def _lock_sessions(using: str, sessions: Sequence[UUID]) -> None:
+    rows = Session.objects.using(using).select_for_update().filter(pk__in=sessions)
+    # In the order of their keys, as others lock several.
+    list(rows.order_by("pk").values_list("pk"))
 
 
 def _subject(finding: Finding) -> Finding:

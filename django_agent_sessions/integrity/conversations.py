@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 
 from django_agent_sessions import blobs
 from django_agent_sessions.content import dialects, exact_json
+from django_agent_sessions.content.dialects import Dialect
 from django_agent_sessions.exceptions import BlobError
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
@@ -132,12 +133,14 @@ def read_messages(using: str, keys: Sequence[UUID]) -> Iterator[list[CheckedMess
 def _read(rows: QuerySet[SessionMessage]) -> Iterator[list[CheckedMessage]]:
     columns = ("message", "redact_message", "text")
     heads = list(rows.annotate(bytes=size_of(columns)).values_list("pk", "bytes"))
-    for keys in split_by_size(heads):
-        part = SessionMessage.objects.using(rows.db).filter(pk__in=keys).order_by()
-        by_key = {
-            row[0]: CheckedMessage(*row) for row in part.values_list(*_COLUMNS, *_TEXTS.values())
-        }
-        yield [by_key[key] for key in keys if key in by_key]
+    batches = list(split_by_size(heads))
+    for keys in batches:
+        part = rows
+        # Hundreds of keys in a statement take longer to write than the rows to read.
+        if len(batches) > 1:
+            part = SessionMessage.objects.using(rows.db).filter(pk__in=keys)
+            part = part.order_by(*rows.query.order_by)
+        yield [CheckedMessage._make(row) for row in part.values_list(*_COLUMNS, *_TEXTS.values())]
 
 
 class ConversationCheck:
@@ -145,8 +148,12 @@ class ConversationCheck:
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
+        # The agent and its dialect are looked up once per branch, not once per message.
         self._branch: tuple[UUID, int] | None = None
+        self._agent = Agent(UUID(int=0), "", None)
+        self._dialect = dialects.get("")
         self._next_position = 0
+        self._spent = UsageSum()
         # Positions of the calls without a result. An id may be used more than once.
         self._open_calls: dict[str, list[tuple[int, UUID]]] = {}
         # The latest calls with a result, in order.
@@ -156,19 +163,22 @@ class ConversationCheck:
         """Check all messages, and yield them in parts."""
         for part in message_batches(self._batch.using, self._batch.spans):
             for row in part:
-                agent = self._batch.agents[row.agent]
                 if (row.agent, row.branch) != self._branch:
                     self._end_branch()
-                    self._branch, self._next_position = (row.agent, row.branch), 0
-                self._check_message(row, agent)
+                    self._begin_branch(row)
+                self._check_message(row)
             self._batch.messages += len(part)
             yield part
         self._end_branch()
 
-    def _check_message(self, row: CheckedMessage, agent: Agent) -> None:
-        location = _location(row)
-        if row.session != agent.session:
-            self._batch.add(Kind.MISPLACED, **location, detail="message")
+    def _begin_branch(self, row: CheckedMessage) -> None:
+        self._branch, self._next_position = (row.agent, row.branch), 0
+        self._agent = self._batch.agents[row.agent]
+        self._dialect = dialects.get(self._agent.dialect)
+
+    def _check_message(self, row: CheckedMessage) -> None:
+        if row.session != self._agent.session:
+            self._batch.add(Kind.MISPLACED, **_location(row), detail="message")
         if row.position > self._next_position:
             missing = row.position - self._next_position
             self._batch.add(
@@ -183,15 +193,16 @@ class ConversationCheck:
         self._count(row)
         content = decode_payload(row.shown)
         corrupt = isinstance(content, CorruptPayload)
-        self._check_redaction(row)
+        if row.redacted is not None or row.redacted_at is not None:
+            self._check_redaction(row)
         if corrupt or (row.redacted is not None and _is_corrupt(row)):
-            self._batch.add(Kind.CORRUPT, **location)
+            self._batch.add(Kind.CORRUPT, **_location(row))
         if corrupt:
             # Keep the derived columns: they may be all that is left of the message.
             return
-        if columns := wrong_derived_columns(self._batch, row, agent, content):
-            self._batch.add(Kind.NEUTRAL, **location, detail=", ".join(columns))
-        self._check_calls(row, agent, content)
+        if columns := wrong_derived_columns(self._batch, row, self._dialect, content):
+            self._batch.add(Kind.NEUTRAL, **_location(row), detail=", ".join(columns))
+        self._check_calls(row, content)
 
     def _check_redaction(self, row: CheckedMessage) -> None:
         is_held = self._batch.sessions[row.session].legal_hold if self._in_batch(row) else True
@@ -204,12 +215,12 @@ class ConversationCheck:
     def _in_batch(self, row: CheckedMessage) -> bool:
         return row.session in self._batch.sessions
 
-    def _check_calls(self, row: CheckedMessage, agent: Agent, content: Any) -> None:
-        ids = dialects.get(agent.dialect).tool_calls(content)
+    def _check_calls(self, row: CheckedMessage, content: Any) -> None:
+        ids = self._dialect.tool_calls(content)
         for call in ids.results:
             waiting = self._open_calls.get(call)
             if not waiting:
-                self._batch.add(self._kind_of_unmatched_result(row, agent, call), **_location(row))
+                self._batch.add(self._kind_of_unmatched_result(row, call), **_location(row))
             else:
                 self._answered_calls[call] = None
                 if len(self._answered_calls) > _MAX_ANSWERED:
@@ -220,10 +231,10 @@ class ConversationCheck:
         for call in ids.calls:
             self._open_calls.setdefault(call, []).append((row.position, row.pk))
 
-    def _kind_of_unmatched_result(self, row: CheckedMessage, agent: Agent, call: str) -> Kind:
+    def _kind_of_unmatched_result(self, row: CheckedMessage, call: str) -> Kind:
         # An agent that is restored while another process runs a tool may record the call as
         # interrupted; then the real result follows. Restores keep the real result.
-        dialect = dialects.get(agent.dialect)
+        dialect = self._dialect
         if dialect.may_answer_twice and call in self._answered_calls:
             return Kind.ANSWERED_TWICE
         # The session was rewound between the call and its result. A fork copies the main branch
@@ -257,6 +268,8 @@ class ConversationCheck:
                     position=position,
                     row=key,
                 )
+            self._add_spent(self._agent.session, self._spent)
+        self._spent = UsageSum()
         self._open_calls = {}
         self._answered_calls = {}
 
@@ -265,12 +278,18 @@ class ConversationCheck:
             # A copy has no costs of its own.
             return
         figures = (row.input_tokens, row.output_tokens)
-        spent = self._batch.spent.get(row.session, UsageSum())
-        self._batch.spent[row.session] = spent.plus(1, *figures)
+        if row.session == self._agent.session:
+            self._spent = self._spent.plus(1, *figures)
+        else:
+            self._add_spent(row.session, UsageSum(1).plus(0, *figures))
         counted = self._batch.counted
         if counted is not None and row.pk <= counted and self._is_own(row):
             day = day_of(row.created_at)
             self._batch.days[day] = self._batch.days.get(day, UsageSum()).plus(1, *figures)
+
+    def _add_spent(self, session: UUID, spent: UsageSum) -> None:
+        known = self._batch.spent.get(session, UsageSum())
+        self._batch.spent[session] = known.plus(*spent)
 
     def _is_own(self, row: CheckedMessage) -> bool:
         """Return whether a message was created here: imported keys have their original time."""
@@ -278,16 +297,18 @@ class ConversationCheck:
 
 
 def wrong_derived_columns(
-    batch: Batch, row: CheckedMessage, agent: Agent, content: Any
+    batch: Batch, row: CheckedMessage, dialect: Dialect, content: Any
 ) -> dict[str, Any]:
     """Return the derived columns of a message that differ from its payload."""
-    summary = dialects.get(agent.dialect).summary(content)
+    summary = dialect.summary(content)
+    if summary == (row.role, row.text, row.input_tokens, row.output_tokens, row.latency_ms):
+        return {}
     expected: dict[str, Any] = {"role": summary.role[:ROLE_LENGTH], "text": summary.text}
     # Changed, imported and copied messages keep the figures of the original message.
     session = batch.sessions.get(row.session)
     original = row.revision == 0 and row.source is None and row.redacted_at is None
     if original and session is not None and session.origin is None:
-        names = COUNT_COLUMNS if dialects.get(agent.dialect).reports_usage else ()
+        names = COUNT_COLUMNS if dialect.reports_usage else ()
         expected |= {name: plausible_count(getattr(summary, name)) for name in names}
     changed = {name: value for name, value in expected.items() if getattr(row, name) != value}
     if "text" in changed and exact_json.has_blobs(row.shown):
@@ -297,7 +318,7 @@ def wrong_derived_columns(
         except BlobError:
             del changed["text"]
         else:
-            if dialects.get(agent.dialect).summary(restored).text == row.text:
+            if dialect.summary(restored).text == row.text:
                 del changed["text"]
     return changed
 

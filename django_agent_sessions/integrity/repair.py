@@ -11,6 +11,7 @@ from django.db.models import Count, Exists, OuterRef, Sum
 
 from django_agent_sessions import audit
 from django_agent_sessions.blobs import blob_rows, update_references
+from django_agent_sessions.content import dialects
 from django_agent_sessions.db.db_errors import is_missing_privilege
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.governance.session_change import SessionChange, change
@@ -106,7 +107,8 @@ def _repair_derived_columns(using: str, session: Session, findings: Sequence[Fin
             content = decode_payload(row.shown)
             if agent is None or isinstance(content, CorruptPayload):
                 continue
-            if columns := wrong_derived_columns(batch, row, agent, content):
+            dialect = dialects.get(agent.dialect)
+            if columns := wrong_derived_columns(batch, row, dialect, content):
                 replace_derived(using, row.pk, columns)
     return ""
 

@@ -18,7 +18,7 @@ from django_agent_sessions.models.functions import OctetLength
 PART = 500
 """Rows of a statement that reads keys."""
 
-_MAX_ROWS = 200
+_MAX_ROWS = PART
 _MAX_BYTES = 4 * 1024 * 1024
 
 Row = dict[str, Any]

@@ -31,7 +31,7 @@ from django_agent_sessions.models import (
     UsageRollup,
 )
 from django_agent_sessions.models.fields import CorruptPayload
-from django_agent_sessions.store import SessionStore, locking
+from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.snapshots import SnapshotStorageStore
 from django_agent_sessions.values.ids import new_id
 from tests.blobs.messages import image, picture, user
@@ -431,7 +431,7 @@ def test_a_storage_that_does_not_answer_is_told(store, blob_folder, settings):
 
 def test_what_is_written_during_the_look_is_no_finding(store, monkeypatch):
     agent = talk(store)
-    read, lock = row_batches.row_batches, locking.lock_session
+    read, lock = row_batches.row_batches, checker._lock_sessions
     appended: list[Any] = []
     locked: list[Any] = []
 
@@ -441,12 +441,12 @@ def test_what_is_written_during_the_look_is_no_finding(store, monkeypatch):
             appended.append(store.append(agent, said("six")))
         return read(*arguments)
 
-    def lock_and_tell(using: str, session: Any) -> Any:
-        locked.append(session)
-        return lock(using, session)
+    def lock_and_tell(using: str, sessions: Any) -> None:
+        locked.extend(sessions)
+        lock(using, sessions)
 
     monkeypatch.setattr(batch, "row_batches", append_first)
-    monkeypatch.setattr(checker, "lock_session", lock_and_tell)
+    monkeypatch.setattr(checker, "_lock_sessions", lock_and_tell)
 
     assert codes() == []
     assert locked == [agent.session]
@@ -455,7 +455,7 @@ def test_what_is_written_during_the_look_is_no_finding(store, monkeypatch):
 def test_a_long_session_is_looked_at_again_without_being_locked(store, monkeypatch):
     agent = talk(store)
     monkeypatch.setattr(checker, "_MAX_LOCKED_MESSAGES", 4)
-    monkeypatch.delattr(checker, "lock_session")
+    monkeypatch.delattr(checker, "_lock_sessions")
     take(agent, 2)
     store.append(agent, said("six"))
 

@@ -11,6 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from django_agent_sessions.integrity import checker
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.values.ids import id_for_time
 
@@ -144,5 +145,31 @@ def test_statements_are_counted_by_pieces_and_not_by_rows(db):
 
     assert statements() <= few + 2
     many("long", 1, 2000)
-    # 500 keys, and then 200 payloads, are a statement each.
-    assert statements() <= few + 2 + 20 + 4 * 5
+    # 500 sizes, and then their payloads, are a statement each.
+    assert statements() <= few + 2 + 20 + 4 * 3
+
+
+def test_many_sessions_with_findings_are_checked_again_together(db):
+    many("few", 2, 5)
+    SessionMessage.objects.update(role="wrong")
+    few = statements()
+    many("more", 98, 5)
+    SessionMessage.objects.update(role="wrong")
+
+    found, _ = check()
+
+    assert len(found) == 500
+    assert {finding["code"] for finding in found} == {"neutral-columns"}
+    assert statements() <= few + 2
+
+
+def test_no_more_messages_are_locked_together_than_of_one_session(db, monkeypatch):
+    monkeypatch.setattr(checker, "_MAX_LOCKED_MESSAGES", 10)
+    many("s", 6, 4)
+    SessionMessage.objects.update(role="wrong")
+    with CaptureQueriesContext(connection) as captured:
+        found, _ = check()
+
+    assert len(found) == 24
+    begins = [query for query in captured if query["sql"].startswith("SAVEPOINT")]
+    assert len(begins) == 3

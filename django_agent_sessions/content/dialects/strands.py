@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from django_agent_sessions.content.paths import Path
 
-from .base import Dialect, TranscriptBlock
+from .base import Dialect, ToolCallIds, TranscriptBlock
 from .media import (
     EncodedText,
     Media,
@@ -157,6 +157,15 @@ class Strands(Dialect):
             count_of(usage.get("outputTokens")),
             count_of(metrics.get("latencyMs")) if isinstance(metrics, dict) else None,
         )
+
+    def call_ids(self, payload: object) -> ToolCallIds:
+        content = payload.get("content") if isinstance(payload, dict) else None
+        # Most messages are texts only.
+        if isinstance(content, list) and all(
+            isinstance(block, dict) and len(block) == 1 and "text" in block for block in content
+        ):
+            return ToolCallIds()
+        return super().call_ids(payload)
 
     def binaries(self, block: Any) -> Iterator[Any]:
         for value in block.values():
