@@ -44,6 +44,9 @@ _FIGURES: dict[str, Any] = {
         "%(count)s message moved to a branch", "%(count)s messages moved to a branch", "number"
     ),
     "hits": ngettext_lazy("%(count)s place", "%(count)s places", "number"),
+    "reasons": ngettext_lazy(
+        "%(count)s reason of an earlier event", "%(count)s reasons of earlier events", "number"
+    ),
     "states": ngettext_lazy("%(count)s state", "%(count)s states", "number"),
 }
 

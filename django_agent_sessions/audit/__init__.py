@@ -88,17 +88,49 @@ def purge(before: datetime, *, using: str | None = None) -> int:
     Events can be deleted in no other way.
     """
     alias = bridge.database(using)
-    with transaction.atomic(alias), connections[alias].cursor() as cursor:
-        guarded = connections[alias].vendor == "postgresql"
+    with _permitted("purge", alias):
+        return _events(alias).filter(created_at__lt=before).delete()[0]
+
+
+def mask_reasons(session: UUID, secrets: Collection[str], *, using: str) -> int:
+    """Mask texts, which were redacted in a session, in the reasons of its earlier events.
+
+    Events can be changed in no other way. Returns the number of changed events.
+    """
+    from django_agent_sessions.content import masking
+
+    if not secrets:
+        return 0
+    rows = _events(using).filter(session=session).exclude(reason="")
+    masked = {
+        key: new
+        for key, reason in rows.values_list("pk", "reason").order_by("pk")
+        if (new := masking.mask_texts(reason, secrets)[:_MAX_REASON]) != reason
+    }
+    if masked:
+        with _permitted("mask", using):
+            for key, reason in masked.items():
+                _events(using).filter(pk=key).update(reason=reason)
+    return len(masked)
+
+
+def _events(using: str) -> QuerySet[AuditEvent]:
+    """Return the events without the guard of their own queryset."""
+    return QuerySet(AuditEvent, using=using)
+
+
+@contextmanager
+def _permitted(action: str, using: str) -> Iterator[None]:
+    """Let PostgreSQL's trigger permit deletions (``purge``) or new reasons (``mask``)."""
+    with transaction.atomic(using), connections[using].cursor() as cursor:
+        guarded = connections[using].vendor == "postgresql"
         if guarded:
             # The trigger checks this variable. A failure resets it with the savepoint.
-            cursor.execute("SET LOCAL agent_sessions.purge = 'on'")
-        old: QuerySet[AuditEvent] = QuerySet(AuditEvent, using=alias)
-        count = old.filter(created_at__lt=before).delete()[0]
+            cursor.execute(f"SET LOCAL agent_sessions.{action} = 'on'")
+        yield
         if guarded:
             # SET LOCAL lasts until the end of the transaction, which may be the caller's.
-            cursor.execute("SET LOCAL agent_sessions.purge = 'off'")
-        return count
+            cursor.execute(f"SET LOCAL agent_sessions.{action} = 'off'")
 
 
 def _key(actor: Any) -> str:

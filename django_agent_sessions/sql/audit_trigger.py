@@ -13,6 +13,10 @@ BEGIN
     IF TG_OP = 'DELETE' AND current_setting('agent_sessions.purge', true) = 'on' THEN
         RETURN OLD;
     END IF;
+    IF TG_OP = 'UPDATE' AND current_setting('agent_sessions.mask', true) = 'on'
+        AND to_jsonb(NEW) - 'reason' = to_jsonb(OLD) - 'reason' THEN
+        RETURN NEW;
+    END IF;
     RAISE EXCEPTION 'audit events are only ever added; see manage.py purge_audit_events'
         USING ERRCODE = 'restrict_violation';
 END """

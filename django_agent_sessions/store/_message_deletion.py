@@ -108,7 +108,7 @@ def clear_messages(using: str, agent: AgentRecord, epoch: int | None) -> int:
         if epoch not in (None, session.redaction_epoch):
             raise StaleSessionError(f"{what}: content was redacted; reload the session and retry")
         rows = conversation(using, agent).order_by()
-        if rows.exists():
+        if session.legal_hold and rows.exists():
             refuse_if_held(session, what)
         deleted = rows.delete_locked()[0]
         if deleted:

@@ -198,6 +198,8 @@ def test_many_events_can_be_added_at_once():
         f"DELETE FROM {TABLE}",
         f"INSERT INTO {TABLE} SELECT * FROM {TABLE} ON CONFLICT (id) DO UPDATE SET reason = ''",
         f"SET LOCAL agent_sessions.purge = 'on'; UPDATE {TABLE} SET reason = 'another'",
+        f"SET LOCAL agent_sessions.mask = 'on'; UPDATE {TABLE} SET reason = '', actor = 'another'",
+        f"SET LOCAL agent_sessions.mask = 'on'; DELETE FROM {TABLE}",
         f"WITH gone AS (DELETE FROM {TABLE} RETURNING *) SELECT COUNT(*) FROM gone",
     ],
 )

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from django_agent_sessions import blobs
+from django_agent_sessions import audit, blobs
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.exceptions import MatchesChangedError, SessionNotFoundError
 from django_agent_sessions.governance.session_change import SessionChange
@@ -191,7 +191,9 @@ class RedactionPlan:
 
     def _write(self, search: SessionSearch, change: SessionChange, secrets: set[str]) -> None:
         changes = search.changes
-        if not changes:
+        # Before the event of this redaction, whose reason is masked when it is recorded.
+        reasons = audit.mask_reasons(search.session.pk, secrets, using=self._using)
+        if not (changes or reasons):
             return
         session, result = search.session, search.result()
         is_fork = session.pk != self._session
@@ -205,8 +207,11 @@ class RedactionPlan:
             states=result.states,
             hits=result.total,
             kinds=count_kinds(result.counts),
+            **({"reasons": reasons} if reasons else {}),
             **({"forked_from": str(self._session)} if is_fork else {}),
         )
+        if not changes:
+            return
         self._uploads[session.pk].store()
         keep, number = is_original_kept(session), session.change + 1
         for found in changes:
