@@ -306,7 +306,8 @@ class RedactionSerializer(serializers.Serializer[Any]):
     )
     unread = PlaceSerializer(
         many=True,
-        help_text="Messages with a file that is missing from its storage and was not searched.",
+        help_text="Files that were not searched completely: missing in their storage, or "
+        "compressed and encrypted, damaged, too large, or in an unknown format.",
     )
     messages = serializers.IntegerField(help_text="How many messages change.")
     states = serializers.IntegerField(
@@ -336,8 +337,8 @@ class RedactionSerializer(serializers.Serializer[Any]):
             "kept": instance.kept[:MAX_LISTED_MATCHES],
             "unread": instance.unread[:MAX_LISTED_MATCHES],
             "forks": [fork for fork in instance.forks if fork.total][:MAX_LISTED_MATCHES],
-            "unreached": self.context["unreached"],
-            "more_unreached": len(instance.unreached) - len(self.context["unreached"]),
+            "unreached": self.context.get("unreached", []),
+            "more_unreached": len(instance.unreached) - len(self.context.get("unreached", [])),
         }
         return super().to_representation(shown)
 

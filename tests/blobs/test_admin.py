@@ -177,7 +177,7 @@ def test_a_redaction_says_which_files_it_could_not_look_into(client, talker, sto
     for file in stored():
         file.unlink()
     page = page_url("session-1").replace("/change/", "/redact/")
-    told = "1 message has a file that is missing from its storage and was not searched."
+    told = "1 file was not searched completely: it is missing from its storage"
 
     nothing = client.post(page, {"step": "preview", "what": "text", "text": "unsaid"})
     assert told in nothing.content.decode()

@@ -160,10 +160,12 @@ def _success_text(result: Redaction) -> str:
 
 def _missing_files_text(count: int) -> str:
     text = ngettext(
-        "%(count)d message has a file that is missing from its storage and was not searched. If "
-        "the storage is only temporarily unavailable, redact again later.",
-        "%(count)d messages have files that are missing from their storage and were not "
-        "searched. If the storage is only temporarily unavailable, redact again later.",
+        "%(count)d file was not searched completely: it is missing from its storage, or "
+        "compressed and encrypted, damaged, too large, or in an unknown format. If the storage is "
+        "only temporarily unavailable, redact again later; otherwise redact its part.",
+        "%(count)d files were not searched completely: they are missing from their storage, or "
+        "compressed and encrypted, damaged, too large, or in an unknown format. If the storage is "
+        "only temporarily unavailable, redact again later; otherwise redact their parts.",
         count,
     )
     return text % {"count": count}

@@ -24,6 +24,7 @@ from django_agent_sessions.content.dialects.vocabulary import ValueKind, is_name
 from django_agent_sessions.content.paths import Path, value_at
 from django_agent_sessions.content.work_budget import check_work, hold_work
 
+from .compressed import CompressedFile, is_compressed
 from .encodings import base64_start, decode_base64, parse_embedded_json, within_escape
 from .finders import (
     DetectorFinder,
@@ -67,6 +68,10 @@ class MaskedMatches(list[MaskedMatch]):
         super().__init__()
         self.kinds: Counter[str] = Counter()
         self.texts: set[str] = set()
+        self.replaced: list[Path] = []
+        """The paths of compressed files that were replaced as a whole."""
+        self.unread: list[Path] = []
+        """The paths of files that were not searched completely."""
 
     def record(self, path: Path, text: str, match: Match) -> None:
         self.kinds[match.kind] += 1
@@ -382,6 +387,8 @@ class _Masker:
         return mask(found[0].kind)
 
     def _binary(self, data: bytes, path: Path) -> bytes:
+        if is_compressed(data) and (masked_file := self._compressed(data, path)) is not None:
+            return masked_file
         try:
             text = data.decode()
         except UnicodeDecodeError:
@@ -391,6 +398,20 @@ class _Masker:
             # UTF-16.
             return self._opaque(data, path)
         return data if masked is text else masked.encode()
+
+    def _compressed(self, data: bytes, path: Path) -> bytes | None:
+        """Return a mask instead of a file that contains a match; None if it has none."""
+        file = CompressedFile(data)
+        match = file.find(self._finders)
+        if match is None:
+            if file.unread:
+                self.hits.unread.append(path)
+            return None
+        masked = mask(match.kind)
+        self.hits.kinds[match.kind] += 1
+        self.hits.append(MaskedMatch(path, match.kind, "", "", masked))
+        self.hits.replaced.append(path)
+        return masked.encode()
 
     def _opaque(self, data: bytes, path: Path) -> bytes:
         # One character per byte, so that positions are equal. The length must not change.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from django_agent_sessions.content import masking
+from django_agent_sessions.content import dialects, masking
 from django_agent_sessions.content.masking import Finder
 from django_agent_sessions.content.paths import Path
 from django_agent_sessions.models.fields import CorruptPayload
@@ -55,6 +56,7 @@ class RowFindings:
         *,
         free: bool = False,
         finders: Sequence[Finder] | None = None,
+        dialect: str | None = None,
     ) -> Any:
         """Mask the matches of the session-wide finders, or of the given ones, and record them."""
         finders = self.groups.everywhere if finders is None else finders
@@ -65,6 +67,7 @@ class RowFindings:
         content = value.text if isinstance(value, CorruptPayload) else value
         changed, hits = masking.mask_tree(content, finders, free=free, kept=kept)
         self.kept += [with_subpath(place, path) for path in kept]
+        self.unread += [with_subpath(place, path) for path in hits.unread]
         self.secrets |= hits.texts
         for kind, count in hits.kinds.items():
             self.count(place, kind, count)
@@ -74,6 +77,8 @@ class RowFindings:
         ]
         if not hits:
             return value
+        if dialect is not None and hits.replaced:
+            changed = _without_files(changed, dialect, hits.replaced)
         return CorruptPayload(changed) if is_corrupt else changed
 
     def count(self, place: Place, kind: str = "", count: int = 1) -> None:
@@ -84,6 +89,22 @@ class RowFindings:
         """Record an id that contains a named text; ids are not changed."""
         if value and masking.find_matches(value, self.groups.named):
             self.kept.append(place)
+
+
+def _without_files(payload: Any, dialect: str, paths: Sequence[Path]) -> Any:
+    """Replace the blocks of a message whose files were masked, which no model could read."""
+    for path in paths:
+        blocks = dialects.get(dialect).blocks(payload)
+        around = [
+            part.path
+            for block in blocks
+            for part in (block, *block.inner)
+            if part.path and path[: len(part.path)] == part.path
+        ]
+        if around:
+            with suppress(LookupError):
+                payload = masking.redact_block(dialect, payload, max(around, key=len))
+    return payload
 
 
 def count_kinds(counts: Mapping[MatchGroup, int]) -> dict[str, int]:

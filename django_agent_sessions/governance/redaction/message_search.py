@@ -75,9 +75,10 @@ class MessageSearch:
         contents = self._read(all_references - self._without_hits - self._unreadable)
         if all_references & self._unreadable:
             found.unread.append(found.place("message"))
-        matching = {
-            ref.sha256 for ref, value in contents.items() if masking.mask_tree([value], finders)[1]
-        }
+        hits = {ref: masking.mask_tree([value], finders)[1] for ref, value in contents.items()}
+        matching = {ref.sha256 for ref, matches in hits.items() if matches}
+        if not matching and any(matches.unread for matches in hits.values()):
+            found.unread.append(found.place("message"))
         if not message_finders:
             readable = contents.keys() - self._unreadable
             self._without_hits |= {ref for ref in readable if ref.sha256 not in matching}
@@ -111,7 +112,7 @@ class MessageSearch:
         steps = () if family is None else family.steps(found.copy.key, payload)
         for step in steps:
             changed = self._apply(found, step, changed, dialect)
-        return found.mask(changed, found.place("message"))
+        return found.mask(changed, found.place("message"), dialect=dialect)
 
     def _apply(
         self,
@@ -122,9 +123,9 @@ class MessageSearch:
     ) -> Any:
         place = found.place("message")
         if isinstance(step, list):
-            return found.mask(payload, place, finders=step)
+            return found.mask(payload, place, finders=step, dialect=dialect)
         if isinstance(step, Find | Detect):
-            return found.mask(payload, place, finders=[finder_for(step)])
+            return found.mask(payload, place, finders=[finder_for(step)], dialect=dialect)
         changed = _apply_position(step, payload, dialect, place)
         if changed == payload:
             return payload

@@ -179,8 +179,9 @@ class Redaction:
         dry_run: Whether this was a dry run.
         session: Primary key of the session.
         forks: The results for the forks of the session, if requested.
-        unread: Messages with a large binary that could not be read. If its storage was temporarily
-            unavailable, the binary may contain matches: redact again later.
+        unread: Files that were not searched, or not completely: large binaries that could not be
+            read (if the storage was temporarily unavailable, redact again later), and compressed
+            files that are encrypted, damaged, too large, or in an unknown format.
         unreached: Primary keys of forks that the caller may not redact, and that were not searched.
         counts: The number of all matches, in groups.
     """

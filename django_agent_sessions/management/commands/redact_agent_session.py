@@ -199,8 +199,8 @@ class _Run:
             self.stdout.write(f"{place} ({place.key}): kept, because programs use this id")
         for place in result.unread:
             self.stdout.write(
-                f"{place.kind} {place.name} ({place.key}): a file is missing from its storage and "
-                "was not searched"
+                f"{place} ({place.key}): a file was not searched completely, because it is missing "
+                "from its storage, encrypted, damaged, too large, or in an unknown format"
             )
         if not result.hits and not result.states:
             self.stdout.write("no matches; nothing changed")
