@@ -313,6 +313,7 @@ def _multi_agent(row: Mapping[str, Any]) -> SourceMultiAgent:
         created_at=as_time(row, "created_at"),
         updated_at=as_time(row, "updated_at"),
         columns={"id": as_uuid(row, "id")},
+        has_transcript=True,
     )
 
 

@@ -269,6 +269,7 @@ class SessionImport:
                     id=self.target.unused_or_new_key(SessionMultiAgent, known),
                     created_at=valid_time(found.created_at) or self.created_at,
                     updated_at=valid_time(found.updated_at),
+                    nodes=not found.has_transcript,
                 )
         except AgentSessionsError as error:
             self.skip(place, str(error))

@@ -101,6 +101,8 @@ class SourceMultiAgent:
         created_at: Time of creation, if known.
         updated_at: Time of the last change, if known.
         columns: Further values of this package's own format: the primary key.
+        has_transcript: Whether what its nodes said is among the messages of the source; if not, it
+            is read from the state.
     """
 
     multi_agent_id: str
@@ -109,6 +111,7 @@ class SourceMultiAgent:
     created_at: datetime | None = None
     updated_at: datetime | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
+    has_transcript: bool = False
 
 
 @dataclass(frozen=True, slots=True)

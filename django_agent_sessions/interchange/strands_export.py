@@ -51,7 +51,14 @@ def export_strands_files(
     name, place = session.session_id, f"session {session.session_id!r}"
     if layout.read_session(name) is not None:
         raise SessionConflictError("a session with this id already exists")
-    for agent in SessionAgent.objects.using(alias).filter(session=session.pk).order_by("pk"):
+    agents = SessionAgent.objects.using(alias).filter(session=session.pk)
+    if agents.filter(dialect=dialects.STRANDS_NODE).exists():
+        yield Skipped(
+            f"{place}, nodes of graphs and swarms",
+            "the file layout has only the latest message of each, in the orchestrator's state",
+            error=False,
+        )
+    for agent in agents.exclude(dialect=dialects.STRANDS_NODE).order_by("pk"):
         where = f"{place}, agent {agent.agent_id!r}"
         if agent.dialect != dialects.STRANDS:
             yield Skipped(where, f"its messages are in the format {agent.dialect}", error=False)
@@ -81,11 +88,11 @@ def export_strands_files(
 
 
 def has_strands_agent(session: UUID, *, using: str | None = None) -> bool:
-    """Return whether a session has an agent of Strands, or no agents."""
+    """Return whether a session has an agent, graph or swarm of Strands, or no agents."""
     alias = bridge.database(using)
     agents = SessionAgent.objects.using(alias).filter(session=session)
     found = set(agents.order_by().values_list("dialect", flat=True).distinct())
-    return dialects.STRANDS in found or not found
+    return not found or not found.isdisjoint((dialects.STRANDS, dialects.STRANDS_NODE))
 
 
 def _write_agent(

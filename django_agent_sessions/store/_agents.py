@@ -17,7 +17,7 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
     StaleSessionError,
 )
-from django_agent_sessions.models import SessionAgent
+from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.models.fields import CorruptPayload, sealed_columns
 from django_agent_sessions.sql import lookup, message_writes
 from django_agent_sessions.values.ids import new_id, validate_id
@@ -68,7 +68,7 @@ class Agents(StorePart):
         agent = self.find(session, agent_id)
         if agent is not None:
             return agent
-        created = _insert_agent(self.using, session, agent_id, dialect, data or AgentState())
+        created = insert_agent(self.using, session, agent_id, dialect, data)
         if created is None:
             created = self.find(session, agent_id)
         if created is None:
@@ -108,8 +108,8 @@ class Agents(StorePart):
             InvalidIdError: The id is invalid.
             PayloadError: The state is not JSON.
         """
-        created = _insert_agent(
-            self.using, session, agent_id, dialect, data or AgentState(), id, created_at, updated_at
+        created = insert_agent(
+            self.using, session, agent_id, dialect, data, id, created_at, updated_at
         )
         if created is None:
             raise SessionConflictError(
@@ -264,17 +264,17 @@ def agent_without_state(row: SessionAgent) -> AgentRecord:
     )
 
 
-def _insert_agent(
+def insert_agent(
     using: str,
-    session: SessionRecord,
+    session: SessionRecord | Session,
     agent_id: str | UUID,
     dialect: str,
-    data: AgentState,
+    data: AgentState | None = None,
     key: UUID | None = None,
     created_at: datetime | None = None,
     updated_at: datetime | None = None,
 ) -> AgentRecord | None:
-    data = _clean_state(data)
+    data = _clean_state(data or AgentState())
     _check_size(using, data)
     now = created_at or timezone.now()
     row = SessionAgent(

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import F, Q
 from django.utils import timezone
 
-from django_agent_sessions.content.dialects import STRANDS
+from django_agent_sessions.content.dialects import STRANDS, STRANDS_NODE
 from django_agent_sessions.exceptions import ConfigurationError, InvalidIdError
 from django_agent_sessions.models import (
     Session,
@@ -147,7 +147,7 @@ class ObjectStore(StoreOperations):
             .exists()
             or SessionAgent.objects.using(using)
             .filter(session=session)
-            .exclude(dialect=STRANDS)
+            .exclude(dialect__in=(STRANDS, STRANDS_NODE))
             .exists()
         )
 

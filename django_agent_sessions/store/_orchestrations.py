@@ -19,6 +19,7 @@ from ._base import retry_reads
 from ._counters import touch
 from ._held_versions import keep_snapshot, keep_state
 from ._mask_on_write import mask_on_write
+from ._node_messages import append_node_messages, has_node_messages
 from ._snapshot_finding import SnapshotFinder
 from ._statement_sizes import check_values_size
 from .locking import with_lock
@@ -68,6 +69,9 @@ class OrchestratorSnapshotStore(SnapshotFinder):
                 if session.legal_hold:
                     keep_state(self.using, agents.get(), {"state": state})
                     keep_snapshot(self.using, rows.first(), document, [])
+                if has_node_messages(state):
+                    before, _ = stored()
+                    append_node_messages(self.using, session, multi_agent_id, state, before=before)
                 new_state = sealed_columns(SessionMultiAgent, key, {"state": state})
                 agents.update_locked(**new_state, updated_at=now)
             content = {"document": document, "messages": []}

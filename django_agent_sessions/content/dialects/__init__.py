@@ -15,7 +15,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .base import Dialect, ToolCallIds, TranscriptBlock, UnknownDialect
+from .base import Dialect, NodeMessage, ToolCallIds, TranscriptBlock, UnknownDialect
 from .parts import EMPTY_SUMMARY, TEXT_CAP, Part, PartKind, Summary, displayable
 from .vocabulary import Vocabulary
 
@@ -24,8 +24,10 @@ __all__ = [
     "EMPTY_SUMMARY",
     "OPENAI",
     "STRANDS",
+    "STRANDS_NODE",
     "TEXT_CAP",
     "Dialect",
+    "NodeMessage",
     "Part",
     "PartKind",
     "Summary",
@@ -40,12 +42,16 @@ __all__ = [
     "get",
     "labels",
     "load",
+    "node_messages",
     "recognize",
     "vocabulary",
 ]
 
 STRANDS = "strands"
 """Messages of Strands Agents, in the format of Amazon Bedrock's Converse API."""
+
+STRANDS_NODE = "strands-node"
+"""Messages of the nodes of a graph or swarm of Strands, which no agent continues."""
 
 OPENAI = "openai"
 """Items of OpenAI's Responses API, and messages of its chat API."""
@@ -55,6 +61,7 @@ ASSISTANT_UI = "assistant-ui"
 
 _BUILT_IN = (
     f"{__name__}.strands.Strands",
+    f"{__name__}.strands_nodes.StrandsNode",
     f"{__name__}.openai.OpenAI",
     f"{__name__}.assistant_ui.AssistantUI",
 )
@@ -95,6 +102,27 @@ def _recognizes(dialect: Dialect, payload: Mapping[str, Any]) -> bool:
     except Exception:
         logger.exception("the dialect %r could not read a payload", dialect.name)
         return False
+
+
+def node_messages(state: object, *before: object) -> tuple[str, list[NodeMessage]]:
+    """Return what the nodes of an orchestrator said since earlier states, and its dialect.
+
+    Args:
+        state: The orchestrator's state in the format of its framework.
+        before: Its earlier state, and the states of other orchestrators: their messages are left
+            out.
+
+    Returns:
+        The name of the dialect, and the messages, in order; empty if no dialect reads the state.
+    """
+    for dialect in all_dialects():
+        try:
+            if found := list(dialect.node_messages(state, before)):
+                return dialect.name, found
+        except Exception:
+            # The state is stored in any case, and shown as JSON.
+            logger.exception("the dialect %r could not read a state", dialect.name)
+    return "", []
 
 
 @functools.cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import binascii
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -47,6 +47,15 @@ class ToolCallIds(NamedTuple):
     results: tuple[str, ...] = ()
 
 
+class NodeMessage(NamedTuple):
+    """A message of a node in the state of an orchestrator."""
+
+    node: tuple[str, ...]
+    """The node's name, after those of the graphs around it; empty for the orchestrator's task."""
+
+    message: Any
+
+
 class Dialect:
     """A message format, read without its framework.
 
@@ -78,6 +87,9 @@ class Dialect:
 
     reports_usage: ClassVar[bool] = True
     """Whether payloads have the token counts; otherwise those of a run are stored beside them."""
+
+    is_of_nodes: ClassVar[bool] = False
+    """Whether its messages are those of the nodes of orchestrators, whose states it reads."""
 
     vocabulary: ClassVar[Vocabulary] = Vocabulary()
     """The keys and values that redaction keeps."""
@@ -193,6 +205,24 @@ class Dialect:
     def is_encrypted_summary(self, payload: object) -> bool:
         """Return whether it is a summary of messages that only the model's provider can read."""
         return False
+
+    def node_messages(self, state: object, before: Sequence[object]) -> Iterator[NodeMessage]:
+        """Yield what the nodes said in the state of an orchestrator, and its task.
+
+        The messages are in this format. Those that are also in one of the states ``before`` are
+        left out: the earlier state of the orchestrator, then those of other ones.
+        """
+        yield from ()
+
+    def replace_node_messages(
+        self, state: Any, changes: Sequence[tuple[Message, Message]]
+    ) -> Any:
+        """Return an orchestrator's state in which copies of messages are replaced.
+
+        ``changes`` are pairs of a message and its replacement. Returns the state itself if it has
+        no copy of them.
+        """
+        return state
 
     def redact(self, message: Message, redactor: Redactor) -> Any:
         """Redact all content of a message; by default every value that is not of the format."""

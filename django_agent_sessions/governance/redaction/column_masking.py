@@ -70,7 +70,11 @@ def _mask_orchestrator(found: RowFindings, state: Any, place: Place) -> Any:
         found.keep_id(orchestrator_id, with_subpath(place, ("id",)))
     rest = {key: value for key, value in state.items() if key != "id"}
     changed = found.mask(rest, place)
-    return state if changed is rest else {"id": orchestrator_id, **changed}
+    if changed is rest:
+        return state
+    # A masked key keeps its position: a live orchestrator compares the states item by item.
+    others = iter(changed.items())
+    return dict(item if item[0] == "id" else next(others) for item in state.items())
 
 
 def _mask_bytes(found: RowFindings, data: bytes, place: Place) -> bytes:

@@ -11,7 +11,13 @@ from django.db.models import Model
 
 from django_agent_sessions.content import masking
 from django_agent_sessions.exceptions import LegalHoldError, SessionNotFoundError
-from django_agent_sessions.models import Session, SessionAgent, SessionMessage, Snapshot
+from django_agent_sessions.models import (
+    Session,
+    SessionAgent,
+    SessionMessage,
+    SessionMultiAgent,
+    Snapshot,
+)
 from django_agent_sessions.models.content_columns import content_models
 from django_agent_sessions.store.contents import (
     Copy,
@@ -29,6 +35,7 @@ from .column_masking import mask_columns
 from .copies import MessageCopies, copies_in_session
 from .findings import RowFindings
 from .message_search import MessageSearch
+from .node_copies import NodeChanges
 from .scope_groups import ScopeGroups
 from .scopes import Redaction
 from .snapshot_columns import (
@@ -70,6 +77,18 @@ class _SearchedRows:
             self.with_variants.discard(key)
 
 
+def _models_to_search(groups: ScopeGroups) -> list[type[Model]]:
+    """Return the models in the order of a search."""
+    if not groups.everywhere:
+        return [SessionMessage, SessionMultiAgent, *_WITH_VARIANTS]
+    if not groups.by_message:
+        return content_models()
+    # The orchestrators after the messages, copies of which are in their states.
+    models = [model for model in content_models() if model is not SessionMultiAgent]
+    models.insert(models.index(SessionMessage) + 1, SessionMultiAgent)
+    return models
+
+
 class SessionSearch:
     """What a redaction finds in one session, and what it will write."""
 
@@ -89,13 +108,13 @@ class SessionSearch:
         self._dry_run = dry_run
         keep = is_original_kept(session)
         self._messages = MessageSearch(using, session.pk, groups, keep=keep, with_texts=dry_run)
-        everywhere = bool(groups.everywhere)
-        searched: list[type[Model]] = [SessionMessage, *_WITH_VARIANTS]
-        self._models = content_models() if everywhere else searched
+        self._models = _models_to_search(groups)
         self._members: dict[UUID, MessageCopies] = {}
         self._rows: dict[type[Model], _SearchedRows] = {}
         # The changed messages when the snapshots and windows were searched.
         self._refs: set[MessageRef] = set()
+        # The named messages that changed when the orchestrators were searched.
+        self._changes = NodeChanges()
         self.epoch: int | None = None
 
     # --- search ------------------------------------------------------------------------------
@@ -111,6 +130,10 @@ class SessionSearch:
                 self._refs = refs
                 for changed in _WITH_VARIANTS:
                     self._rows.pop(changed, None)
+            if model is SessionMultiAgent and self._changes != (changes := self._node_changes()):
+                # Their states have copies of the changed messages.
+                self._changes = changes
+                self._rows.pop(SessionMultiAgent, None)
             searched = self._rows.get(model)
             keys = self._limit(model) if searched is None else searched.stale
             searched = searched or _SearchedRows()
@@ -142,7 +165,11 @@ class SessionSearch:
         if not all(model in self._rows for model in self._models):
             return False
         # A changed message can have variants in all of them, which are then searched, too.
-        if self._rows[Snapshot].versions or self._rows[SessionAgent].with_variants:
+        if (
+            self._changes
+            or self._rows[Snapshot].versions
+            or self._rows[SessionAgent].with_variants
+        ):
             return False
         stale = {model: rows.stale for model, rows in self._rows.items() if rows.stale}
         messages = stale.pop(SessionMessage, set())
@@ -165,6 +192,8 @@ class SessionSearch:
             return None
         if model is SessionMessage:
             return self._members.keys()
+        if model is SessionMultiAgent:
+            return None if self._node_changes() else ()
         if not self._changed_refs():
             return ()
         key = self.session.pk
@@ -187,6 +216,10 @@ class SessionSearch:
             searched.add(found)
 
     def _search_columns(self, found: RowFindings) -> None:
+        if isinstance(found.copy.row, SessionMultiAgent):
+            mask_columns(found)
+            self._changes.replace_in(found)
+            return
         if not self._groups.everywhere:
             drop_variants(found, self._refs)
             return
@@ -197,6 +230,11 @@ class SessionSearch:
             if is_snapshot and self.session.legal_hold and (refs := variant_refs(row)):
                 kept = self._refs | redacted_refs(self._using, refs)
             mask_variants(found, self._refs, kept)
+
+    def _node_changes(self) -> NodeChanges:
+        searched = self._rows.get(SessionMessage)
+        found = searched.findings if searched else {}
+        return NodeChanges.of(one for key, one in found.items() if key in self._members)
 
     def _changed_refs(self) -> set[MessageRef]:
         searched = self._rows.get(SessionMessage)

@@ -166,10 +166,11 @@ def test_direct_calls_store_and_restore():
     assert SessionMultiAgent.objects.count() == 1
 
 
-def test_an_orchestrator_keeps_no_agents_of_its_nodes():
+def test_the_agents_of_nodes_have_no_state():
     graph()("Go")
 
-    assert not SessionAgent.objects.exists()
+    agents = SessionAgent.objects.values_list("dialect", "state", "internal_state", "window")
+    assert set(map(str, agents)) == {"('strands-node', {}, {}, None)"}
 
 
 def test_the_session_of_somebody_else_is_not_found(ada, bob):

@@ -54,7 +54,7 @@ def test_the_store_masks_all_that_it_writes(store):
     assert store.multi_agents.find(session, "g").state["current_task"] == f"More {MASK}"
     # Whoever wrote it goes on with what it had.
     assert written.message["content"] == f"It is {CARD}"
-    assert SessionMessage.objects.get(message_id=0).redacted_at is None
+    assert SessionMessage.objects.get(agent=agent.id, message_id=0).redacted_at is None
 
 
 def test_a_strands_agent_remembers_until_it_is_restored():

@@ -301,7 +301,7 @@ def test_a_later_redaction_takes_the_kept_originals(upstream_sqlite, store, sett
 
     done = redact(session.id, *scopes(keys), reason="r")
 
-    assert done.messages == 12
+    assert done.messages == 14
     assert columns_containing(SECRET) == columns_containing(SECRET.upper()) == []
     assert files_containing(SECRET) == []
     assert redact(session.id, *scopes(keys), reason="r").messages == 0
