@@ -11,8 +11,9 @@ from uuid import UUID
 
 from django.db.models import Count, Max, Min
 
-from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.models.functions import message_count
 
 from .findings import Finding, Kind, Severity
 from .row_batches import row_batches
@@ -116,8 +117,11 @@ def read_batch(using: str, keys: list[UUID], counted: UUID | None = None) -> Bat
     spans = rows.values_list("session_id", "agent_id", "branch").annotate(
         Count("pk"), Min("message_id"), Max("message_id"), Max("created_at")
     )
+    branched: set[UUID] = set()
     for session, agent, branch, count, first, last, newest in spans:
         batch.counts[session] += count
+        if branch != MAIN_BRANCH:
+            branched.add(session)
         batch.newest[session] = max(newest, batch.newest.get(session, newest))
         known = batch.agents.get(agent)
         if known is None or known.session != session:
@@ -126,6 +130,11 @@ def read_batch(using: str, keys: list[UUID], counted: UUID | None = None) -> Bat
             )
         else:
             batch.spans.append(BranchExtent(agent, branch, count, first, last))
+    if branched:
+        # Copies on branches are not counted.
+        counts = rows.filter(session__in=branched).values_list("session_id")
+        for session, count in counts.annotate(said=message_count()):
+            batch.counts[session] = count
     batch.spans.sort()
     return batch
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
 from django.db import DatabaseError, transaction
-from django.db.models import Count, Exists, OuterRef, Sum
+from django.db.models import Exists, OuterRef, Sum
 
 from django_agent_sessions import audit
 from django_agent_sessions.blobs import blob_rows, update_references
@@ -26,6 +26,7 @@ from django_agent_sessions.models import (
     TurnUsage,
 )
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
+from django_agent_sessions.models.functions import message_count
 from django_agent_sessions.sql import audit_trigger
 from django_agent_sessions.store.contents import replace_derived
 
@@ -159,7 +160,7 @@ def _repair_counters(using: str, session: Session, findings: Sequence[Finding]) 
     spent = UsageSum()
     for figures in (messages_sum, turns_sum):
         spent = spent.plus(0, figures["all_in"], figures["all_out"])
-    count = messages.aggregate(count=Count("pk"))["count"]
+    count = messages.aggregate(count=message_count())["count"]
     if correct := counter_corrections(session, count, spent):
         Session.objects.using(using).filter(pk=session.pk).update(**correct)
     return ""

@@ -215,8 +215,13 @@ class MessageImport:
             # Only this package's format has keys; other sources have newly created ones.
             return
         taken = set(self.parent.all.messages.positions([row.id for row in self.rows]))
+        replaced: dict[UUID | None, UUID] = {}
         for row in self.rows:
             message = row.message
             if row.id in taken:
                 row.id = id_for_time(min(message.created_at, self.parent.now), message.message_id)
+                replaced.setdefault(message.id, row.id)
             taken.add(row.id)
+            # A copy refers to the new key of its original.
+            row.message = replace(message, source=replaced.get(message.source, message.source))
+        self.shared = {name: replaced.get(key, key) for name, key in self.shared.items()}

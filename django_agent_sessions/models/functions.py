@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import BigIntegerField, F, Func, IntegerField, TextField, Value
+from django.db.models import BigIntegerField, Count, F, Func, IntegerField, TextField, Value
+from django.db.models.functions import Coalesce
 from django.db.models.lookups import Exact
 
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
@@ -55,3 +56,8 @@ def count_occurrences(needle: str) -> Func:
         arg_joiner=" - ",
         output_field=IntegerField(),
     )
+
+
+def message_count() -> Count:
+    """Return an aggregate: the number of messages, one and its copies on other branches once."""
+    return Count(Coalesce("source", "id"), distinct=True)

@@ -153,8 +153,8 @@ def insert(using: str, rows: Sequence[Sequence[Any]]) -> None:
         )
 
 
-def pop(using: str, agent: UUID, *, branch: int = 0) -> tuple[UUID, int, str, bool] | None:
-    """Delete the last message, and return its key, position, text and whether it was redacted."""
+def pop(using: str, agent: UUID, *, branch: int = 0) -> tuple[UUID, UUID, int, str, bool] | None:
+    """Delete the last message; return its key, its original's, position, text, and if redacted."""
     connection = connections[using]
     agent_value = _messages.get_field("agent").get_db_prep_save(agent, connection)
     with connection.cursor() as cursor:
@@ -162,8 +162,10 @@ def pop(using: str, agent: UUID, *, branch: int = 0) -> tuple[UUID, int, str, bo
         values = cursor.fetchone()
     if values is None:
         return None
-    key, position, text, redacted = values
-    return _messages.pk.to_python(key), position, opened_text(text), bool(redacted)
+    key, source, position, text, redacted = values
+    key = _messages.pk.to_python(key)
+    original = key if source is None else _messages.pk.to_python(source)
+    return key, original, position, opened_text(text), bool(redacted)
 
 
 _SHARED = {
@@ -341,7 +343,7 @@ def _element(text: str) -> str:
 def _pop_sql(connection: BaseDatabaseWrapper) -> str:
     where = "{agent_id} = %s AND {branch} = %s"
     text = cursors.visible_text(connection)
-    columns = f"{{id}}, {{message_id}}, {text}, {{redact_message}} IS NOT NULL"
+    columns = f"{{id}}, {{source}}, {{message_id}}, {text}, {{redact_message}} IS NOT NULL"
     if database_vendor(connection) == "mariadb":
         # MariaDB cannot select from the table that it deletes from.
         sql = (

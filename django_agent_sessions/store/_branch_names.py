@@ -35,13 +35,12 @@ from django_agent_sessions.values.records import (
     MessageRecord,
     PositionedPayload,
     TurnCost,
-    Usage,
 )
 
 from ._agent_states import BRANCH_NAMES, with_agent_lock
 from ._base import retry_reads
 from ._branch_steps import MAIN_NAME
-from ._counters import count_usage
+from ._counters import subtracting_deleted
 from ._queries import agent_rows, branch_rows, conversation
 from ._store import StoreOperations
 from ._turns import IS_USER_MESSAGE, forget_costs
@@ -149,14 +148,13 @@ class BranchNames(StoreOperations):
                     f"{what}: content was redacted; reload the session and retry"
                 )
             names = list(branch_rows(self.using, agent).values_list("name", flat=True))
-            # The queryset checks for a legal hold itself.
-            deleted = _of(self.using, SessionMessage.objects.all(), agent).delete()[0]
+            with subtracting_deleted(self.using, agent):
+                # The queryset checks for a legal hold itself.
+                deleted: int = _of(self.using, SessionMessage.objects.all(), agent).delete()[0]
             _of(self.using, TurnUsage.objects.all(), agent).delete()
             if names:
                 branch_rows(self.using, agent).delete()
             _reserve_names(self.using, agent, names, cleared=True)
-            if deleted:
-                count_usage(self.using, agent, Usage(messages=-deleted))
             if deleted and is_enabled():
                 delete_unreferenced(self.using, agent.session)
             return deleted

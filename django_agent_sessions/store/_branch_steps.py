@@ -8,9 +8,8 @@ from django.utils import timezone
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionMessage, TurnUsage
 from django_agent_sessions.values.ids import new_id, validate_id
-from django_agent_sessions.values.records import AgentRecord, BranchRecord, Usage
+from django_agent_sessions.values.records import AgentRecord, BranchRecord
 
-from ._counters import count_usage
 from ._message_copies import common_prefix_length, copy_messages
 from ._queries import branch_rows, conversation, conversation_length, snapshot_rows
 
@@ -55,11 +54,10 @@ def move_to_branch(
     turns.filter(turn__gt=remaining.filter(role="user").count()).update(branch=number)
     conversation(using, agent).filter(message_id__gt=to).order_by().update_locked(branch=number)
     # Only the earlier messages are left on the source branch now.
-    copied = copy_messages(using, conversation(using, agent), agent.on_branch(number))
+    copy_messages(using, conversation(using, agent), agent.on_branch(number))
     snapshots = snapshot_rows(using, agent).filter(branch=source, length__gt=to + 1)
     # The latest snapshot stays with the conversation that the agent continues.
     snapshots.exclude(snapshot_id="").update_locked(branch=number)
-    count_usage(using, agent, Usage(messages=copied))
     return branch_record(agent, number, row, length)
 
 
@@ -80,7 +78,6 @@ def copy_branch(
     copied = copy_messages(using, messages, agent.on_branch(number))
     branch_rows(using, agent).filter(pk=row.pk).update(start=copied)
     row.start = copied
-    count_usage(using, agent, Usage(messages=copied))
     return branch_record(agent, number, row, copied)
 
 

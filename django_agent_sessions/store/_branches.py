@@ -19,7 +19,7 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.models import MAIN_BRANCH, Branch, Session, Snapshot, TurnUsage
 from django_agent_sessions.models.holds import refuse_if_held
-from django_agent_sessions.values.records import AgentRecord, BranchRecord, Usage
+from django_agent_sessions.values.records import AgentRecord, BranchRecord
 
 from ._agent_states import LATEST_SNAPSHOT_ID, insert_snapshot, settle_agent, with_agent_lock
 from ._base import retry_reads
@@ -34,7 +34,7 @@ from ._branch_steps import (
 from ._compaction import Compacted, replace_end
 from ._content_writes import increment_redaction_epoch
 from ._context import StorePart, twin
-from ._counters import count_usage
+from ._counters import subtracting_deleted
 from ._message_copies import common_prefix_length
 from ._queries import branch_rows, conversation, conversation_length, snapshot_rows
 
@@ -311,14 +311,15 @@ class Branches(StorePart):
                 raise SessionConflictError(
                     f"{what}: the agent's latest snapshot belongs to it; restore that first"
                 )
-            deleted = conversation(self.using, agent.on_branch(number)).order_by().delete()[0]
+            with subtracting_deleted(self.using, agent):
+                rows = conversation(self.using, agent.on_branch(number)).order_by()
+                deleted: int = rows.delete()[0]
             for model in (Snapshot, TurnUsage):
                 of_branch = model._base_manager.using(self.using).filter(agent=agent.id)
                 of_branch.filter(branch=number).delete()
             branch_rows(self.using, agent).filter(number=number).delete()
             if deleted and is_enabled():
                 delete_unreferenced(self.using, agent.session)
-            count_usage(self.using, agent, Usage(messages=-deleted))
             return deleted
 
         deleted = with_agent_lock(self.using, agent, delete, what)

@@ -9,12 +9,12 @@ from uuid import UUID
 from django_agent_sessions.blobs import delete_unreferenced, is_enabled
 from django_agent_sessions.exceptions import SessionConflictError, StaleSessionError
 from django_agent_sessions.models import Branch, Session
-from django_agent_sessions.values.records import AgentRecord, Append, BranchRecord, Usage
+from django_agent_sessions.values.records import AgentRecord, Append, BranchRecord
 
 from ._append import append_messages
 from ._branch_steps import move_to_branch
 from ._content_writes import increment_redaction_epoch
-from ._counters import count_usage
+from ._counters import subtracting_deleted
 from ._queries import conversation
 from ._turns import forget_costs
 
@@ -49,8 +49,8 @@ def replace_end(
     else:
         forget_costs(using, agent, first)
         rows = conversation(using, agent).filter(message_id__gte=first).order_by()
-        deleted = rows.delete_locked()[0]
-        count_usage(using, agent, Usage(messages=-deleted))
+        with subtracting_deleted(using, agent):
+            rows.delete_locked()
         if is_enabled():
             delete_unreferenced(using, agent.session)
     append_messages(using, Append(agent, messages))

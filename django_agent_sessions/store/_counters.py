@@ -1,8 +1,14 @@
-"""The counters of a session: messages, tokens, last activity."""
+"""The counters of a session: messages, tokens, last activity.
+
+A message and its copies on other branches are counted once. The last activity is the time of the
+last append or turn: rewinds and deletions do not change it, because retention deletes by it.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +18,8 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from django_agent_sessions.exceptions import AgentSessionsError
-from django_agent_sessions.models import Session
+from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.models.functions import message_count
 from django_agent_sessions.values.records import AgentRecord, Usage
 
 from ._base import write
@@ -45,7 +52,7 @@ def count_usage(using: str, agent: AgentRecord, spent: Usage) -> None:
         )
 
 
-def move_counters(sessions: QuerySet[Session], by: Usage, **columns: Any) -> int:
+def move_counters(sessions: QuerySet[Session], by: Usage) -> int:
     now = timezone.now()
     return sessions.update(
         last_activity_at=now,
@@ -53,10 +60,34 @@ def move_counters(sessions: QuerySet[Session], by: Usage, **columns: Any) -> int
         message_count=F("message_count") + by.messages,
         **_added("input_tokens", by.input_tokens),
         **_added("output_tokens", by.output_tokens),
-        **columns,
     )
 
 
 def _added(column: str, tokens: int | None) -> dict[str, Any]:
     # An unknown number stays unknown until one is reported.
     return {} if tokens is None else {column: Coalesce(column, 0) + tokens}
+
+
+def subtract_messages(sessions: QuerySet[Session], messages: int, **columns: Any) -> int:
+    """Subtract deleted messages. The tokens stay, because they were paid for."""
+    return sessions.update(
+        updated_at=timezone.now(), message_count=F("message_count") - messages, **columns
+    )
+
+
+@contextmanager
+def subtracting_deleted(using: str, agent: AgentRecord) -> Iterator[None]:
+    """Subtract the agent's messages that the block deletes with all their copies.
+
+    Requires the session's lock.
+    """
+    before = _count_messages(using, agent)
+    yield
+    messages = before - _count_messages(using, agent)
+    subtract_messages(session_rows(using).filter(pk=agent.session), messages)
+
+
+def _count_messages(using: str, agent: AgentRecord) -> int:
+    rows = SessionMessage.objects.using(using).filter(agent=agent.id).order_by()
+    total: int = rows.aggregate(total=message_count())["total"]
+    return total

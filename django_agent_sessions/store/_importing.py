@@ -24,6 +24,7 @@ from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import PayloadError, SessionConflictError
 from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.models.functions import message_count
 from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, NewMessage, SessionRecord, TurnCost
@@ -327,7 +328,7 @@ def _update_session(using: str, session: SessionRecord, what: str, **columns: An
 def _count_messages(using: str, session: UUID) -> dict[str, Any]:
     rows = SessionMessage.objects.using(using).filter(session=session).order_by()
     totals = rows.aggregate(
-        message_count=Count("pk"),
+        message_count=message_count(),
         input_tokens=Sum("input_tokens"),
         output_tokens=Sum("output_tokens"),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 
 from django_agent_sessions.blobs import delete_unreferenced, is_enabled, restore_binaries
 from django_agent_sessions.content import exact_json
@@ -15,15 +15,15 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
     StaleSessionError,
 )
-from django_agent_sessions.models import Session
+from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.holds import check_none_held, refuse_if_held
 from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import new_id
-from django_agent_sessions.values.records import AgentRecord, PositionedPayload, Usage
+from django_agent_sessions.values.records import AgentRecord, PositionedPayload
 
 from ._base import tracked_atomic, write
-from ._counters import move_counters
+from ._counters import subtract_messages, subtracting_deleted
 from ._queries import conversation, lock_session_row, session_rows
 from .locking import lock_session, with_session_lock
 
@@ -58,9 +58,12 @@ def _pop_row(using: str, agent: AgentRecord) -> PositionedPayload | None:
             if values is None:
                 transaction.set_rollback(True, using)
                 return None
+            key, original, position, text, redacted = values
+            if _is_elsewhere(using, agent, original):
+                subtract_messages(session_rows(using).filter(pk=agent.session), -1)
             # Raises, and so keeps the message, if one of its binaries is missing.
-            popped = _popped_payload(using, agent, *values[1:])
-            unconfirmed = (values[0], popped)
+            popped = _popped_payload(using, agent, position, text, redacted)
+            unconfirmed = (key, popped)
             return popped
 
     return write(using, pop, what=what, savepoint=False)
@@ -69,10 +72,16 @@ def _pop_row(using: str, agent: AgentRecord) -> PositionedPayload | None:
 def _count_and_mark(using: str, agent: AgentRecord, mark: UUID, what: str) -> bool:
     """Decrement the message counter and write the mark, in the session's row."""
     free = session_rows(using).filter(pk=agent.session, legal_hold=False)
-    if move_counters(free, Usage(messages=-1), last_write=mark, change=F("change") + 1):
+    if subtract_messages(free, 1, last_write=mark, change=F("change") + 1):
         return True
     check_session_not_held(using, agent, what)
     return False
+
+
+def _is_elsewhere(using: str, agent: AgentRecord, original: UUID) -> bool:
+    """Return whether another branch has the message, or a copy of it."""
+    others = SessionMessage.objects.using(using).filter(agent=agent.id).exclude(branch=agent.branch)
+    return others.filter(Q(pk=original) | Q(source=original)).exists()
 
 
 def _was_popped(using: str, agent: AgentRecord, mark: UUID, key: UUID, what: str) -> bool:
@@ -110,9 +119,8 @@ def clear_messages(using: str, agent: AgentRecord, epoch: int | None) -> int:
         rows = conversation(using, agent).order_by()
         if session.legal_hold and rows.exists():
             refuse_if_held(session, what)
-        deleted = rows.delete_locked()[0]
-        if deleted:
-            move_counters(session_rows(using).filter(pk=agent.session), Usage(messages=-deleted))
+        with subtracting_deleted(using, agent):
+            deleted: int = rows.delete_locked()[0]
         if deleted and is_enabled():
             delete_unreferenced(using, agent.session)
         return deleted

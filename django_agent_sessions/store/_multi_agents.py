@@ -83,7 +83,6 @@ class MultiAgents(StorePart):
         )
         what = f"creating orchestrator {multi_agent_id!r} in session {session.session_id!r}"
 
-
         def insert(unsure: bool) -> bool:
             with tracked_atomic(self.using):
                 lock_session_row(self.using, session.id)
@@ -178,9 +177,7 @@ class MultiAgents(StorePart):
                     rows.filter(session__in=free), content, updated_at=timezone.now()
                 ) or replace_state(self.using, session.id, rows, content, epoch=epoch)
                 if updated and with_nodes:
-                    append_node_messages(
-                        self.using, session, multi_agent_id, state, before=stored
-                    )
+                    append_node_messages(self.using, session, multi_agent_id, state, before=stored)
             return updated
 
         updated = bool(write(self.using, update, what=what))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.models.functions import message_count
 from django_agent_sessions.values.records import AgentRecord
 
 
@@ -16,7 +17,8 @@ def rows(agent: AgentRecord, *positions: int) -> Any:
 def take(agent: AgentRecord, *positions: int) -> None:
     """Takes messages away as somebody who types SQL does."""
     rows(agent, *positions)._raw_delete("default")
-    left = SessionMessage.objects.filter(session=agent.session).count()
+    session = SessionMessage.objects.filter(session=agent.session).order_by()
+    left = session.aggregate(left=message_count())["left"]
     Session.objects.filter(pk=agent.session).update(message_count=left)
 
 

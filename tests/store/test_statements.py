@@ -98,10 +98,11 @@ def test_reading_takes_one_statement(store, agent, statements):
     assert statements(store.messages.find, agent, 3) == 1
 
 
-def test_popping_takes_one_statement_and_one_for_the_counters(store, agent, statements):
+def test_popping_takes_one_statement_and_two_for_the_counters(store, agent, statements):
     store.append(agent, user("a"))
 
-    assert statements(store.pop, agent) == 2
+    # The second asks whether another branch has a copy.
+    assert statements(store.pop, agent) == 3
     assert statements(store.pop, agent) == 2  # That there is none is asked again.
 
 

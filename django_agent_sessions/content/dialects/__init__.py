@@ -107,13 +107,7 @@ def _recognizes(dialect: Dialect, payload: Mapping[str, Any]) -> bool:
 def node_messages(state: object, *before: object) -> tuple[str, list[NodeMessage]]:
     """Return what the nodes of an orchestrator said since earlier states, and its dialect.
 
-    Args:
-        state: The orchestrator's state in the format of its framework.
-        before: Its earlier state, and the states of other orchestrators: their messages are left
-            out.
-
-    Returns:
-        The name of the dialect, and the messages, in order; empty if no dialect reads the state.
+    ``before`` are its earlier state, and those of other orchestrators.
     """
     for dialect in all_dialects():
         try:

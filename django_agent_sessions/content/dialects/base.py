@@ -214,9 +214,7 @@ class Dialect:
         """
         yield from ()
 
-    def replace_node_messages(
-        self, state: Any, changes: Sequence[tuple[Message, Message]]
-    ) -> Any:
+    def replace_node_messages(self, state: Any, changes: Sequence[tuple[Message, Message]]) -> Any:
         """Return an orchestrator's state in which copies of messages are replaced.
 
         ``changes`` are pairs of a message and its replacement. Returns the state itself if it has

@@ -44,24 +44,25 @@ class StrandsNode(Strands):
         """
         if not isinstance(state, dict):
             return
+        previous = before[0] if before and isinstance(before[0], dict) else {}
+        was_completed = previous.get("status") == _COMPLETED
+        if was_completed and state.get("status") != _COMPLETED:
+            # A new run, which begins without results: what it says may be said again.
+            before = before[1:]
         seen = {_identity(said.message) for earlier in before for said in _said(earlier)}
         new = [said for said in _said(state) if _identity(said.message) not in seen]
-        previous = before[0] if before and isinstance(before[0], dict) else {}
         task = _task(state.get(_TASK))
-        is_new_run = previous.get("status") == _COMPLETED and bool(new)
-        if task and (is_new_run or task != _task(previous.get(_TASK))):
+        if task and ((was_completed and new) or task != _task(previous.get(_TASK))):
             yield NodeMessage((), {"role": "user", "content": task})
         yield from new
 
-    def replace_node_messages(
-        self, state: Any, changes: Sequence[tuple[Message, Message]]
-    ) -> Any:
+    def replace_node_messages(self, state: Any, changes: Sequence[tuple[Message, Message]]) -> Any:
         replacements = {_identity(before): after for before, after in changes}
         replaced = _replaced(state, replacements)
-        task = _task(state.get(_TASK)) if isinstance(state, dict) else []
-        for before, after in changes:
-            if task and before.get("role") == "user" and before.get("content") == task:
-                replaced = {**replaced, _TASK: after.get("content")}
+        if isinstance(state, dict) and (task := _task(state.get(_TASK))):
+            for before, after in changes:
+                if before.get("role") == "user" and before.get("content") == task:
+                    replaced = {**replaced, _TASK: after.get("content")}
         return replaced
 
 
@@ -82,10 +83,12 @@ def _said(state: object, path: tuple[str, ...] = ()) -> Iterator[NodeMessage]:
     results = state.get("results" if path else "node_results") if isinstance(state, dict) else None
     for node, outcome in results.items() if isinstance(results, dict) else ():
         result = outcome.get("result") if isinstance(outcome, dict) else None
-        kind = result.get("type") if isinstance(result, dict) else None
-        if kind == "agent_result" and isinstance(message := result.get("message"), dict):
+        if not isinstance(result, dict):
+            continue
+        message = result.get("message")
+        if result.get("type") == "agent_result" and isinstance(message, dict):
             yield NodeMessage((*path, str(node)), _with_bytes(message))
-        elif kind == "multiagent_result":
+        elif result.get("type") == "multiagent_result":
             yield from _said(result, (*path, str(node)))
 
 

@@ -21,7 +21,15 @@ from django_agent_sessions.adapters.strands import (
 )
 from django_agent_sessions.exceptions import ConfigurationError, LegalHoldError
 from django_agent_sessions.governance.legal_hold import hold
-from django_agent_sessions.governance.redaction import Block, Find, Span, WholeMessage, aredact, redact
+from django_agent_sessions.governance.redaction import (
+    Block,
+    Find,
+    Scope,
+    Span,
+    WholeMessage,
+    aredact,
+    redact,
+)
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
 from django_agent_sessions.queries.search import find_sessions
 from django_agent_sessions.store import SessionStore
@@ -47,10 +55,10 @@ def transcript(session_id: str = "s") -> list[tuple[str, str, str]]:
     return list(rows.values_list("agent__agent_id", "role", "text"))
 
 
-def pair(*steps: Any, id: str = "outer", inner: Any = None, manager: Any = None) -> Any:
+def pair(*steps: Any, inner: Any = None, manager: Any = None) -> Any:
     """A node that says something, and one after it, which may be a graph."""
     builder = GraphBuilder()
-    builder.set_graph_id(id)
+    builder.set_graph_id("outer")
     builder.set_max_node_executions(9)
     builder.set_session_manager(manager or DjangoSessionManager("s"))
     builder.add_node(node("first", *steps), "first")
@@ -72,9 +80,7 @@ def alone(name: str, *steps: Any, manager: Any = None) -> Any:
 
 
 def export(*arguments: str, **options: Any) -> None:
-    call_command(
-        "agent_sessions_export", *arguments, everybody=True, reason="Backup", **options
-    )
+    call_command("agent_sessions_export", *arguments, everybody=True, reason="Backup", **options)
 
 
 @pytest.mark.parametrize("kind", ["graph", "swarm"])
@@ -195,7 +201,6 @@ def test_no_agent_continues_the_conversation_of_a_node():
     assert agent is not None
     assert agent.dialect == "strands-node"
     with pytest.raises(ConfigurationError, match="strands-node"):
-        RepositorySessionManager("s", DjangoSessionRepository())
         DjangoSessionRepository().read_message("s", "graph/research", 0)
 
 
@@ -230,7 +235,7 @@ def test_a_redaction_reaches_both_the_message_and_the_state(scope):
     made("Go")
     row = SessionMessage.objects.get(text__contains=SECRET)
     path = ("content", 0)
-    scopes = {
+    scopes: dict[str, Scope] = {
         "text": Find(SECRET),
         "message": WholeMessage(row.pk),
         "block": Block(row.pk, path),
@@ -305,7 +310,7 @@ def test_names_that_no_agent_can_have_are_written_differently():
     assert SessionMessage.objects.filter(text="said").count() == 3
 
 
-def test_images_of_nodes_are_bytes(png=b"\x89PNG\r\n\x1a\n" + bytes(64)):
+def test_images_of_nodes_are_bytes():
     state = {
         "type": "graph",
         "status": "completed",
@@ -370,3 +375,33 @@ def test_an_unreadable_state_is_stored_all_the_same(caplog):
     assert SessionMultiAgent.objects.count() == 5
     assert transcript() == []
     assert caplog.records == []
+
+
+def test_messages_that_strands_did_not_number_are_told_apart_by_their_runs():
+    store = SessionStore()
+    session = store.open("s")
+
+    def state(status: str, *nodes: str) -> dict[str, Any]:
+        message = {"role": "assistant", "content": [{"text": "Fine."}]}
+        results = {
+            node: {"result": {"type": "agent_result", "message": {**message, "of": node}}}
+            for node in nodes
+        }
+        return {"type": "graph", "status": status, "node_results": results, "current_task": "Go"}
+
+    store.multi_agents.create(session, "g", state("executing", "a"), kind="graph")
+    for step in (
+        state("executing", "a", "b"),
+        state("completed", "a", "b"),
+        state("executing", "a"),
+        state("completed", "a"),
+    ):
+        store.multi_agents.update(session, "g", step)
+
+    assert [agent for agent, _, _ in transcript()] == [
+        "g/task",
+        "g/a",
+        "g/b",
+        "g/task",
+        "g/a",
+    ]
