@@ -119,8 +119,12 @@ def clear_messages(using: str, agent: AgentRecord, epoch: int | None) -> int:
         rows = conversation(using, agent).order_by()
         if session.legal_hold and rows.exists():
             refuse_if_held(session, what)
-        with subtracting_deleted(using, agent):
-            deleted: int = rows.delete_locked()[0]
+        messages = SessionMessage.objects.using(using).filter(agent=agent.id)
+        if messages.exclude(branch=agent.branch).exists():
+            with subtracting_deleted(using, agent):
+                deleted: int = rows.delete_locked()[0]
+        elif deleted := rows.delete_locked()[0]:
+            subtract_messages(session_rows(using).filter(pk=agent.session), deleted)
         if deleted and is_enabled():
             delete_unreferenced(using, agent.session)
         return deleted

@@ -92,7 +92,10 @@ def test_what_was_exported_the_sdks_own_managers_go_on_with(places):
     converse(place)
     take(place)
 
-    assert give(other) == []
+    assert sorted(skipped.place for skipped in give(other) if not skipped.error) == [
+        "session 'g', nodes of graphs and swarms",
+        "session 'w', nodes of graphs and swarms",
+    ]
 
     assert normalised(other.files()) == {
         # Strands leaves the original of what a guardrail blocked in the file.
