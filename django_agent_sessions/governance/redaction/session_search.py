@@ -165,11 +165,7 @@ class SessionSearch:
         if not all(model in self._rows for model in self._models):
             return False
         # A changed message can have variants in all of them, which are then searched, too.
-        if (
-            self._changes
-            or self._rows[Snapshot].versions
-            or self._rows[SessionAgent].with_variants
-        ):
+        if self._changes or self._rows[Snapshot].versions or self._rows[SessionAgent].with_variants:
             return False
         stale = {model: rows.stale for model, rows in self._rows.items() if rows.stale}
         messages = stale.pop(SessionMessage, set())
