@@ -8,10 +8,13 @@ Three rules decide which connection a call uses:
    * the calling thread itself has the transaction;
    * the event loop's own thread has it (it waits for its loop);
    * an SDK's sync-to-async bridge blocks the thread (adapters register theirs with
-     :func:`register_waiting_call`), also for tools that this loop runs in its default threads;
+     :func:`register_waiting_call`);
+   * the call runs in a default thread of a loop, and ``asyncio.run``, which waits for them, blocks
+     the loop's thread;
    * asgiref's ``async_to_sync`` blocks the thread, which then runs the call itself.
 
-   If it cannot be proved, the caller can declare it with :func:`joined`.
+   If it cannot be proved, the caller can declare it with :func:`joined`. A call that belongs to a
+   run that has joined a transaction, and can neither be proved nor is declared, raises an error.
 2. *Inline.* A thread without a running loop that has an open connection uses it.
 3. *Own.* Every other call runs in one of our threads, on one of our connections, and commits
    at once.
@@ -139,6 +142,11 @@ def run_orm(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R
 
     Returns:
         The return value of the function.
+
+    Raises:
+        ConfigurationError: The agent's run is part of a transaction, and it cannot be proved that
+            the transaction's thread waits for this call: use :func:`joined`. Or gevent or eventlet
+            have replaced threads.
     """
     return run_sync(functools.partial(function, *args, **kwargs), using=database())
 
@@ -156,6 +164,9 @@ async def arun_orm(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwarg
 
     Returns:
         The return value of the function.
+
+    Raises:
+        ConfigurationError: See :func:`run_orm`.
     """
     return await run_async(functools.partial(function, *args, **kwargs), using=database())
 

@@ -70,6 +70,18 @@ def test_sync_tools_of_a_strands_agent_join(sdk):
 
 
 @pytest.mark.urls("tests.contexts.views")
+def test_a_tool_in_a_servers_own_loop_joins_only_where_it_is_declared(sdk, monkeypatch):
+    monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
+    with uvicorn_server() as get:
+        assert get(f"bridging-tool/{sdk.name}/s/bob") == (200, "done")
+        assert (names(), said("s")[0], said("s")[-1]) == ("", "bob", "done")
+        assert get(f"bridging-tool/{sdk.name}/t/eve?joined=1&fail=1") == (404, "")
+        assert (names(), said("t")) == ("", [])
+        assert get(f"bridging-tool/{sdk.name}/t/ada?joined=1") == (200, "done")
+        assert (names(), said("t")[0], said("t")[-1]) == ("ada", "ada", "done")
+
+
+@pytest.mark.urls("tests.contexts.views")
 def test_of_a_view_that_fails_under_uvicorn_nothing_is_left(sdk, monkeypatch):
     """Neither what the agent said nor what its tool wrote, proved or not."""
     monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)

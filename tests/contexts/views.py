@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from asgiref.sync import async_to_sync
@@ -11,10 +12,10 @@ from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path
 
-from django_agent_sessions.db.bridge import run_orm
+from django_agent_sessions.db.bridge import joined, run_orm
 from django_agent_sessions.models import Session
 
-from .chats import Call, Step, sdk_named
+from .chats import Agent, Call, Step, sdk_named
 
 
 def sync_view(request: HttpRequest, sdk: str, session_id: str, text: str) -> HttpResponse:
@@ -48,15 +49,27 @@ def _answer(request: HttpRequest, answer: str) -> HttpResponse:
     return HttpResponse(answer)
 
 
-def tool_view(request: HttpRequest, sdk: str, session_id: str, text: str) -> HttpResponse:
-    """A view whose agent has a sync tool, which writes a row of its own."""
+def add(name: str) -> str:
+    """Writes a row of its own."""
+    run_orm(get_user_model().objects.create_user, name)
+    return "added"
 
-    def add(name: str) -> str:
-        run_orm(get_user_model().objects.create_user, name)
-        return "added"
 
+def _agent_with_tool(sdk: str, session_id: str, text: str) -> Agent:
     steps: list[Step] = [Call("add", {"name": text}), "done"]
-    return _answer(request, sdk_named(sdk)(session_id, steps=steps, tools=[add]).say(text))
+    return sdk_named(sdk)(session_id, steps=steps, tools=[add])
+
+
+def tool_view(request: HttpRequest, sdk: str, session_id: str, text: str) -> HttpResponse:
+    """A view whose agent has a sync tool."""
+    return _answer(request, _agent_with_tool(sdk, session_id, text).say(text))
+
+
+def bridging_tool_view(request: HttpRequest, sdk: str, session_id: str, text: str) -> HttpResponse:
+    """The same in the loop of an ASGI server, whose threads are those of all requests."""
+    with joined() if "joined" in request.GET else nullcontext():
+        agent = _agent_with_tool(sdk, session_id, text)
+        return _answer(request, async_to_sync(agent.asay)(text))
 
 
 VIEWS: dict[str, Callable[..., Any]] = {
@@ -65,6 +78,7 @@ VIEWS: dict[str, Callable[..., Any]] = {
     "async": async_view,
     "building": building_view,
     "tool": tool_view,
+    "bridging-tool": bridging_tool_view,
 }
 
 urlpatterns = [path(f"{name}/<sdk>/<session_id>/<text>", view) for name, view in VIEWS.items()]
