@@ -24,6 +24,8 @@ JOBS = 6
 UNDONE = 2
 KILLS = 3
 _PATIENCE = 120
+_QUIET = 15
+"""Seconds without a finished job after which the unfinished ones are sent again."""
 
 
 class Redis(Server):
@@ -83,21 +85,32 @@ def _celery(pool: str, environment: Mapping[str, str], log: Path) -> Journal:
         "--without-gossip --without-mingle --without-heartbeat"
     )
     journal = Journal()
-    jobs = {text: app.send_task("answer", [session, text]) for session, text in _plan()}
-    undone = {
-        f"undo-{sdk}-{number}": app.send_task("undo", [sdk, "undo", f"undo-{sdk}-{number}"])
-        for number in range(UNDONE)
-        for sdk in SDKS
+    calls: dict[str, tuple[str, list[str]]] = {
+        **{text: ("answer", [session, text]) for session, text in _plan()},
+        **{
+            f"undo-{sdk}-{number}": ("undo", [sdk, "undo", f"undo-{sdk}-{number}"])
+            for number in range(UNDONE)
+            for sdk in SDKS
+        },
     }
+    jobs = {text: app.send_task(name, arguments) for text, (name, arguments) in calls.items()}
     chance = random.Random(7)
     until = time.monotonic() + _PATIENCE
     for life in range(2):
         with Worker(command, environment, log) as worker:
-            kills = 0
+            kills, done, changed = 0, 0, time.monotonic()
             while time.monotonic() < until:
-                done = sum(job.successful() for job in jobs.values())
-                if done >= len(jobs) and all(each.successful() for each in undone.values()):
+                left = [text for text, job in jobs.items() if not job.successful()]
+                if not left:
                     break
+                if len(jobs) - len(left) > done:
+                    done, changed = len(jobs) - len(left), time.monotonic()
+                elif time.monotonic() > changed + _QUIET:
+                    # A worker that is killed may lose a task that it has just taken from Redis.
+                    for text in left:
+                        name, arguments = calls[text]
+                        app.send_task(name, arguments, task_id=jobs[text].id)
+                    changed = time.monotonic()
                 time.sleep(chance.uniform(0.2, 0.6))
                 children = worker.children()
                 if not life and done and kills < KILLS and pool == "prefork" and children:
@@ -106,8 +119,8 @@ def _celery(pool: str, environment: Mapping[str, str], log: Path) -> Journal:
                 elif not life and done > len(jobs) // 3:
                     processes.kill(worker.process)
                     break
-    for text, job in {**jobs, **undone}.items():
-        kind = "undo" if text in undone else "job"
+    for text, job in jobs.items():
+        kind = "undo" if calls[text][0] == "undo" else "job"
         journal.note(kind, text, job.successful(), f"{job.state} {job.result}")
     return journal
 

@@ -57,7 +57,7 @@ SERVERS = {
     "gunicorn uvicorn workers": _gunicorn(
         "--workers 2 --worker-class uvicorn_worker.UvicornWorker", ASGI
     ),
-    "gunicorn gevent": _gunicorn("--worker-class gevent", refuses=True),
+    "gunicorn gevent": _gunicorn("--worker-class gevent", patch="gevent", refuses=True),
     "hypercorn, asyncio": Context(f"hypercorn {ASGI} --bind 127.0.0.1:{{port}}"),
     "hypercorn, uvloop": Context(
         f"hypercorn {ASGI} --bind 127.0.0.1:{{port}} --worker-class uvloop"

@@ -26,6 +26,8 @@ INSTALLED_APPS = [
     "django_tasks_db",
     "benchmarks.contexts",
 ]
+if os.environ.get("CONTEXTS_PATCH") == "gevent":
+    MIDDLEWARE = ["benchmarks.contexts.views.Refusal"]
 TASKS = {"default": {"BACKEND": "django_tasks_db.DatabaseBackend"}}
 # A killed job's lease ends soon.
 AGENT_SESSIONS = {"LEASE_SECONDS": 2}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path
+
+from django_agent_sessions.exceptions import ConfigurationError
 
 from .agents import AGENTS, asay, declared, say
 
@@ -33,6 +37,21 @@ def undo(request: HttpRequest, sdk: str, session_id: str, text: str) -> HttpResp
 @transaction.non_atomic_requests
 def ready(request: HttpRequest) -> HttpResponse:
     return HttpResponse(f"ready: {', '.join(AGENTS)}")
+
+
+class Refusal:
+    """Middleware that answers 503 where no agent can run."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        if isinstance(error, ConfigurationError):
+            return HttpResponse(str(error), status=503)
+        return None
 
 
 VIEWS = {"atomic": atomic, "plain": plain, "async": asynchronous, "undo": undo}
