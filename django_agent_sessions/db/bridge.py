@@ -59,6 +59,7 @@ __all__ = [
     "arun_orm",
     "database",
     "joined",
+    "refuse_green_threads",
     "register_waiting_call",
     "run_async",
     "run_orm",

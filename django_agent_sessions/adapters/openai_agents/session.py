@@ -114,6 +114,8 @@ class DjangoSession(RunStates):
         wait: float | None = None,
         compaction: Compaction | None = None,
     ) -> None:
+        # Before the SDK starts an event loop, which other greenlets would see as theirs.
+        bridge.refuse_green_threads()
         self.session_id = validate_id(session_id)
         self.session_settings = _settings(session_settings)
         refuse_none(owner)

@@ -122,6 +122,7 @@ class DjangoSessionManager(LocalSessionManager):
         exclusive: bool = False,
         wait: float | None = None,
     ) -> None:
+        bridge.refuse_green_threads()
         if on_conflict not in ("append", "raise"):
             raise ConfigurationError(
                 f"on_conflict must be 'append' or 'raise', not {on_conflict!r}"
