@@ -15,6 +15,7 @@ from strands.hooks.events import (
     AfterNodeCallEvent,
     AgentInitializedEvent,
     BeforeInvocationEvent,
+    BeforeMultiAgentInvocationEvent,
     MessageAddedEvent,
     MultiAgentInitializedEvent,
 )
@@ -172,6 +173,7 @@ class DjangoSessionManager(LocalSessionManager):
         registry.add_callback(AfterInvocationEvent, self._on_run_ended)
         for event in BIDI_STOP_EVENTS:
             registry.add_callback(event, self._on_run_ended)
+        registry.add_callback(BeforeMultiAgentInvocationEvent, self._on_group_started)
         registry.add_callback(MultiAgentInitializedEvent, self._on_multi_agent_initialized)
         registry.add_callback(AfterNodeCallEvent, self._on_node_ended)
         registry.add_callback(AfterMultiAgentInvocationEvent, self._on_multi_agent_ended)
@@ -274,6 +276,7 @@ class DjangoSessionManager(LocalSessionManager):
         self.initialize(event.agent)
 
     def _on_run_started(self, event: BeforeInvocationEvent) -> None:
+        self._session.failure = None
         # A resumed run keeps its run id: its tool results belong after its tool calls.
         conversation = self._work.conversation(event.agent)
         if not event.agent._interrupt_state.activated:
@@ -296,6 +299,9 @@ class DjangoSessionManager(LocalSessionManager):
         if conversation.has_changes(agent):
             end = functools.partial(self._work.end_run, conversation, agent)
             await self._end_turn(agent, end)
+
+    def _on_group_started(self, event: BeforeMultiAgentInvocationEvent) -> None:
+        self._session.failure = None
 
     async def _on_multi_agent_initialized(self, event: MultiAgentInitializedEvent) -> None:
         restored = await self._session.arun(self._work.orchestrators.make_reader(event.source))

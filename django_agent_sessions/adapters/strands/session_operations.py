@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from django.db import connections
+from django.db import Error, connections
 from strands.types.content import Message
 from strands.types.exceptions import SessionException
 from strands.types.session import SessionAgent
@@ -54,6 +54,8 @@ class OpenSession(AdapterSession):
     """
 
     epoch = 0
+    # The error of the first write that failed in the caller's transaction, in the present run.
+    failure: Error | None = None
     _record: SessionRecord | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -65,6 +67,22 @@ class OpenSession(AdapterSession):
         epoch = self._rollbacks.track(self.using, lambda: self.epoch)
         if epoch is not None:
             self.epoch = epoch
+            self.failure = None
+        if self.failure is not None and connections[self.using].in_atomic_block:
+            # The database may have rolled the transaction back: a write would be refused with
+            # another error, which hides this one, or be committed without what came before it.
+            raise self.failure
+
+    def _guarded(self, work: Callable[[], R], key: Hashable) -> Callable[[], R]:
+        def noting_failure() -> R:
+            try:
+                return work()
+            except Error as error:
+                if connections[self.using].in_atomic_block:
+                    self.failure = error
+                raise
+
+        return super()._guarded(noting_failure, key)
 
     def open(self) -> SessionRecord:
         """Return the session; read or create it at the first call."""

@@ -6,16 +6,17 @@ import asyncio
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import OperationalError, transaction
 from strands import ToolContext, tool
 from strands.types.content import Message
 
 from django_agent_sessions.adapters.strands import DjangoSessionManager
 from django_agent_sessions.exceptions import PayloadError
-from django_agent_sessions.models import Session, SessionAgent
+from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
 from django_agent_sessions.testing import error_texts
 
 from .agents import build, expect_valid, manager_of, requests, stored, texts
+from .process import graph
 from .scripted import call
 from .traffic import watched
 
@@ -181,3 +182,50 @@ class TestTransactions:
 
         assert SessionAgent.objects.get().state == {"mood": "good", "weather": "bad"}
         assert len(requests(agent)) == 1
+
+
+class TestInACallersTransaction:
+    """The first error is the caller's to see, and to retry; after it nothing more is written."""
+
+    @pytest.mark.parametrize("failing", [1, 2, 3, 4])
+    def test_the_first_error_surfaces_and_nothing_is_written_after_it(self, failing):
+        agent = build("Hello.", call("add", a=1, b=2), "Three.")
+        agent("Hi")
+        first = OperationalError("deadlock detected")
+        writes: list[str] = []
+
+        def fail(sql: str) -> Exception | None:
+            if sql.startswith(("INSERT", "UPDATE", "DELETE")):
+                writes.append(sql)
+            return first if len(writes) == failing else None
+
+        with watched() as traffic:
+            traffic.failing = fail
+            with pytest.raises(OperationalError) as raised, transaction.atomic():
+                agent("1 + 2?")
+
+        assert raised.value is first
+        assert len(writes) == failing
+        assert texts(stored()) == ["Hi", "Hello."]
+        agent("Again")
+        assert "Again" in texts(stored())
+        expect_valid(build().messages)
+
+    def test_so_does_that_of_an_orchestrator(self):
+        first = OperationalError("deadlock detected")
+        failed: list[str] = []
+
+        def fail(sql: str) -> Exception | None:
+            if failed or (sql.startswith("UPDATE") and SessionMultiAgent._meta.db_table in sql):
+                failed.append(sql)
+                return first if len(failed) == 1 else RuntimeError("another write")
+            return None
+
+        made = graph()
+        with watched() as traffic:
+            traffic.failing = fail
+            with pytest.raises(OperationalError) as raised, transaction.atomic():
+                made("Look")
+
+        assert raised.value is first
+        assert len(failed) == 1
