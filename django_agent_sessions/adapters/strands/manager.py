@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import math
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
@@ -31,6 +33,7 @@ from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import NOBODY
+from django_agent_sessions.values.records import Usage
 from django_agent_sessions.values.run_context import current_run
 
 from .conversation import Conversation
@@ -170,6 +173,7 @@ class DjangoSessionManager(LocalSessionManager):
         registry.add_callback(MessageAddedEvent, self._on_message_added)
         for event in MESSAGE_UPDATED_EVENTS:
             registry.add_callback(event, self._on_message_updated)
+        registry.add_callback(AfterInvocationEvent, self._on_run_ending, order=-math.inf)
         registry.add_callback(AfterInvocationEvent, self._on_run_ended)
         for event in BIDI_STOP_EVENTS:
             registry.add_callback(event, self._on_run_ended)
@@ -290,6 +294,16 @@ class DjangoSessionManager(LocalSessionManager):
     async def _on_message_updated(self, event: MessageUpdatedEvent[LocalAgent]) -> None:
         update = functools.partial(self._work.update, event.message, event.agent)
         await self._session.arun(update, key=event.agent.agent_id)
+
+    async def _on_run_ending(self, event: AfterInvocationEvent) -> None:
+        # Before the hooks of others, of which one may fail, or be cancelled with the run: Strands
+        # then calls none after it.
+        conversation = self._work.conversation(event.agent)
+        if conversation.spent != Usage():
+            count = functools.partial(self._work.count, conversation)
+            # After an error, the end of the run tries again, and raises it.
+            with contextlib.suppress(Exception):
+                await self._session.arun(count, key=event.agent.agent_id)
 
     async def _on_run_ended(
         self, event: AfterInvocationEvent | BidiResponseStopEvent | BidiAgentStopEvent

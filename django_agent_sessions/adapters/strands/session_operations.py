@@ -351,6 +351,10 @@ class SessionOperations:
     def end_run(self, conversation: Conversation, agent: LocalAgent) -> None:
         """Write everything at the end of an invocation, and count its usage."""
         self.sync(conversation, agent)
+        self.count(conversation)
+
+    def count(self, conversation: Conversation) -> None:
+        """Count the usage that is not counted yet."""
         if conversation.spent != Usage():
             self._session.after_run(row_of(conversation).session, conversation.spent)
             conversation.spent = Usage()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError, transaction
 from strands import ToolContext, tool
+from strands.hooks import AfterInvocationEvent, BeforeModelCallEvent
 from strands.types.content import Message
 
 from django_agent_sessions.adapters.strands import DjangoSessionManager
@@ -15,7 +16,7 @@ from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
 from django_agent_sessions.testing import error_texts
 
-from .agents import build, expect_valid, manager_of, requests, stored, texts
+from .agents import build, expect_valid, manager_of, model_of, requests, stored, texts
 from .process import graph
 from .scripted import call
 from .traffic import watched
@@ -229,3 +230,48 @@ class TestInACallersTransaction:
 
         assert raised.value is first
         assert len(failed) == 1
+
+
+@pytest.mark.parametrize("cancelled", [1, 2, 3])
+def test_a_cancelled_run_is_counted_whatever_other_hooks_wait_for(cancelled):
+    async def main() -> None:
+        agent = build("Hello.", "Never said.", session_manager=await DjangoSessionManager.load("s"))
+        ending, asked = asyncio.Event(), asyncio.Event()
+
+        async def wait(event: AfterInvocationEvent) -> None:
+            ending.set()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+        await agent.invoke_async("Hi")
+        agent.add_hook(wait, AfterInvocationEvent)
+        agent.add_hook(lambda event: asked.set(), BeforeModelCallEvent)
+        model_of(agent).delay = 60
+        run = asyncio.create_task(agent.invoke_async("How are you?"))
+        await asked.wait()
+        await asyncio.sleep(0.01)
+        run.cancel()
+        for _ in range(cancelled - 1):
+            await ending.wait()
+            run.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await run
+
+    asyncio.run(main())
+
+    assert texts(stored()) == ["Hi", "Hello.", "How are you?"]
+    assert Session.objects.get().message_count == 3
+
+
+def test_a_run_is_counted_whose_other_hooks_fail():
+    agent = build("Hello.")
+
+    def fail(event: AfterInvocationEvent) -> None:
+        raise RuntimeError("a hook of the application")
+
+    agent.add_hook(fail, AfterInvocationEvent)
+    with pytest.raises(RuntimeError, match="a hook"):
+        agent("Hi")
+
+    assert Session.objects.get().message_count == 2
