@@ -296,18 +296,19 @@ class PositionedPayload(NamedTuple):
 
 
 class RestoredMessage(NamedTuple):
-    """A message of an agent that is restored."""
+    """A message of an agent that is restored.
+
+    Attributes:
+        position: The ``message_id``; None if only the agent has the message, such as a summary.
+        payload: The payload; its redacted version, if there is one. A message that the agent had in
+            another form is restored in that form.
+        run_id: The invocation that wrote it, if known; of another form than in the conversation,
+            that of the message before it.
+    """
 
     position: int | None
-    """The ``message_id``; None if only the agent has the message, such as a summary."""
-
     payload: Any
-    """The payload; its redacted version, if there is one. A message that the agent had in another
-    form is restored in that form."""
-
     run_id: UUID | None
-    """The invocation that wrote it, if known; of another form than in the conversation, that of the
-    message before it."""
 
 
 @dataclass(frozen=True, slots=True)
