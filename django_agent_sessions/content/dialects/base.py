@@ -85,6 +85,9 @@ class Dialect:
     has_named_branches: ClassVar[bool] = False
     """Whether callers of the framework select a branch by its name."""
 
+    has_encrypted_summaries: ClassVar[bool] = False
+    """Whether ``is_encrypted_summary`` may be true."""
+
     reports_usage: ClassVar[bool] = True
     """Whether payloads have the token counts; otherwise those of a run are stored beside them."""
 

@@ -339,6 +339,27 @@ class TestRedaction:
 
         assert (await arun_orm(on_main))[0] == SUMMARY
 
+    async def test_it_reaches_the_summary_on_whichever_branch_the_two_are_now(self, server):
+        session = DjangoSession("s", compaction=server.compaction(least=1))
+        await say(session, f"I am {SECRET}", "Hi.")
+        await arun_orm(_switch, 1)
+        assert SUMMARY in await arun_orm(on_branch, 1) + await arun_orm(on_branch, 2)
+        found = await arun_orm(SessionStore().get, "s")
+        await aredact(found.id, Find(SECRET), reason="A request")
+
+        assert SUMMARY not in await arun_orm(on_branch, 1) + await arun_orm(on_branch, 2)
+
+    async def test_what_stays_before_the_summary_is_not_in_it(self, server):
+        await DjangoSession("s").add_items([user(f"I am {SECRET}"), user("old")])
+        session = DjangoSession("s", compaction=server.compaction(least=1))
+        await say(session, "a", run_config=RunConfig(session_settings={"limit": 1}))
+        assert (await arun_orm(on_main))[1:] == [SUMMARY]
+        found = await arun_orm(SessionStore().get, "s")
+        await aredact(found.id, Find(SECRET), reason="A request")
+
+        assert await arun_orm(on_main) == [user("I am [REDACTED]"), SUMMARY]
+        assert await arun_orm(columns_containing, "plantedsecret") == []
+
 
 async def test_a_run_of_another_object_goes_on_beside_a_compaction(server):
     session = DjangoSession("s", compaction=server.compaction(least=1))

@@ -39,6 +39,7 @@ class OpenAI(Dialect):
     name = "openai"
     label = "OpenAI"
     has_named_branches = True
+    has_encrypted_summaries = True
     reports_usage = False
     vocabulary = VOCABULARY
 
