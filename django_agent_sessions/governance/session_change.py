@@ -30,7 +30,7 @@ from django_agent_sessions.store.locking import (
 
 R = TypeVar("R")
 
-_MAX_SEARCHES = 3
+_MAX_SEARCHES = 10
 """Searches without the lock, before what is left is searched with it."""
 
 
@@ -138,7 +138,6 @@ def change(
     alias = bridge.database(using)
     joined = in_caller_transaction(connections[alias])
     searches_left = 0 if joined else _MAX_SEARCHES
-    searched = 0
 
     def lock() -> Session:
         if (row := lock_session(alias, session)) is None:
@@ -148,11 +147,10 @@ def change(
     def work(row: Session) -> Receipt[R]:
         if expected is not None and expected != version_of(row):
             raise SessionConflictError(f"{what}: the session changed; reload it and try again")
-        if plan is not None and (written := plan.count_written(row)):
-            # Less each time; otherwise a busy agent would write faster than the search reads.
-            shrinks = written <= max(searched // 2, 1)
-            # SQLite's lock is not fair, so that a lock is not given up for little.
-            if searches_left and shrinks and not plan.is_short():
+        if plan is not None and plan.count_written(row):
+            # What is written in milliseconds is searched with the lock: SQLite's lock is not fair,
+            # and a busy agent would write again.
+            if searches_left and not plan.is_short():
                 raise _OutdatedPlanError
             plan.search()
         current = SessionChange(alias, row, actor, via, reason or "")
@@ -161,7 +159,7 @@ def change(
 
     while True:
         if plan is not None and searches_left:
-            searched = write(alias, lambda unsure: plan.search(), what=what)
+            write(alias, lambda unsure: plan.search(), what=what)
             searches_left -= 1
         try:
             return with_lock(

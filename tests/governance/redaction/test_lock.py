@@ -1,0 +1,79 @@
+"""A redaction searches without a lock, so that it holds up no other writer, on SQLite either."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from django.db import connection, connections
+
+from django_agent_sessions.governance.redaction import Find, redact, session_search
+from django_agent_sessions.store import SessionStore
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def said(text="my secret"):
+    return {"role": "user", "content": text}
+
+
+@pytest.fixture
+def searched(monkeypatch) -> list[bool]:
+    """Notes for each row that is searched whether a transaction is open."""
+    noted: list[bool] = []
+    original = session_search.SessionSearch._search_row
+
+    def search_row(self, rows, copy):
+        noted.append(connection.in_atomic_block)
+        original(self, rows, copy)
+
+    monkeypatch.setattr(session_search.SessionSearch, "_search_row", search_row)
+    return noted
+
+
+def after_first_search(monkeypatch, write: Callable[[], None]) -> None:
+    """Lets another connection write once the first search has ended."""
+    original = session_search.SessionSearch.search
+    written = threading.Event()
+
+    def elsewhere() -> None:
+        try:
+            write()
+        finally:
+            connections.close_all()
+
+    def search(self):
+        count = original(self)
+        if not written.is_set():
+            written.set()
+            thread = threading.Thread(target=elsewhere)
+            thread.start()
+            # On SQLite it would wait for a lock, and fail.
+            thread.join(10)
+            assert not thread.is_alive()
+        return count
+
+    monkeypatch.setattr(session_search.SessionSearch, "search", search)
+
+
+@pytest.mark.parametrize("what", ["messages", "snapshots", "forks"])
+def test_what_is_written_meanwhile_is_searched_without_the_lock(store, monkeypatch, searched, what):
+    session = store.open("s")
+    agent = store.agents.open(session)
+    store.append_many(agent, [said()] * 100)
+    if what == "snapshots":
+        store.snapshots.take(agent)
+
+    def write() -> None:
+        other = SessionStore()
+        open_agent = other.agents.find(other.get("s"), "default")
+        assert open_agent is not None
+        other.append_many(open_agent, [said()] * 60)
+
+    after_first_search(monkeypatch, write)
+
+    done = redact(session.id, Find("secret"), reason="r", descendants=what == "forks")
+
+    assert done.messages == 160
+    assert not any(searched)
