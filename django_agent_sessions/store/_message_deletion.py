@@ -15,8 +15,8 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
     StaleSessionError,
 )
-from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.models.fields import CorruptPayload, decode_payload
+from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, SessionMessage
+from django_agent_sessions.models.fields import CorruptPayload, decode_payload, sealed_columns
 from django_agent_sessions.models.holds import check_none_held, refuse_if_held
 from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import new_id
@@ -125,6 +125,12 @@ def clear_messages(using: str, agent: AgentRecord, epoch: int | None) -> int:
                 deleted: int = rows.delete_locked()[0]
         elif deleted := rows.delete_locked()[0]:
             subtract_messages(session_rows(using).filter(pk=agent.session), deleted)
+        if deleted and agent.branch == MAIN_BRANCH:
+            # The window may contain messages in the form in which the agent held them. Without a
+            # window, a conversation manager's count of removed messages would be the offset.
+            empty = sealed_columns(SessionAgent, agent.id, {"window": {"kept": [], "tail": 0}})
+            agents = SessionAgent.objects.using(using).filter(pk=agent.id, window__isnull=False)
+            agents.update_locked(**empty)
         if deleted and is_enabled():
             delete_unreferenced(using, agent.session)
         return deleted

@@ -223,6 +223,18 @@ class TestRedactions:
         assert SECRET not in " ".join(texts(again.messages))
         assert len(again.messages) == 4
 
+    def test_clearing_the_conversation_deletes_it_in_both_forms(self):
+        with_a_reduced_secret()
+        store = SessionStore()
+
+        store.clear(store.agents.find(store.get("s"), "default"))
+
+        assert columns_containing("plantedsecret") == []
+        again = build("Fine.", limit=1_000, **truncating())
+        assert again.messages == []
+        again("And now?")
+        assert build(limit=1_000, **truncating()).messages == again.messages
+
     def test_a_live_agent_does_not_write_it_again(self):
         agent = with_a_reduced_secret()
 
