@@ -14,6 +14,7 @@ from strands.types.exceptions import EventLoopException
 
 from django_agent_sessions.adapters.strands import DjangoSessionManager
 from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.values.ids import new_id
 from tests.processes import ROOT
 
 from .agents import build, stored, texts
@@ -114,26 +115,30 @@ def answer_in_a_job() -> Any:
     ],
 )
 def test_a_job_that_is_tried_again_goes_on_where_it_broke_off(ada, steps):
-    answer = answer_in_a_job()
+    answer, job = answer_in_a_job(), new_id()
     with pytest.raises((RuntimeError, EventLoopException)):
-        answer(lambda manager: build(*steps, session_manager=manager), ada, "s", "1 + 2?")
+        answer(lambda manager: build(*steps, session_manager=manager), ada, "s", "1 + 2?", job)
 
-    assert answer(lambda m: build("Three.", session_manager=m), ada, "s", "1 + 2?") == "Three.\n"
+    again = answer(lambda m: build("Three.", session_manager=m), ada, "s", "1 + 2?", job)
+    assert again == "Three.\n"
 
     middle = ["call add", "result 3"][: 2 * (len(steps) - 1)]
     assert texts(stored()) == ["1 + 2?", *middle, "Three."]
-    # It was answered: the same words are said anew.
-    assert answer(lambda m: build("Still.", session_manager=m), ada, "s", "1 + 2?") == "Still.\n"
+    # In another job, the same words are said anew.
+    other = answer(lambda m: build("Still.", session_manager=m), ada, "s", "1 + 2?", new_id())
+    assert other == "Still.\n"
     assert texts(stored()) == ["1 + 2?", *middle, "Three.", "1 + 2?", "Still."]
 
 
 def test_a_job_whose_worker_was_killed_in_a_tool_calls_it_again(ada):
-    answer = answer_in_a_job()
-    answer(lambda m: build(call("add", a=1, b=2), "Three.", session_manager=m), ada, "s", "1 + 2?")
+    answer, job = answer_in_a_job(), new_id()
+    steps = [call("add", a=1, b=2), "Three."]
+    answer(lambda m: build(*steps, session_manager=m), ada, "s", "1 + 2?", job)
     # What a kill within the tool leaves.
     SessionMessage.objects.filter(message_id__gt=1).delete()
 
-    assert answer(lambda m: build("Three.", session_manager=m), ada, "s", "1 + 2?") == "Three.\n"
+    again = answer(lambda m: build("Three.", session_manager=m), ada, "s", "1 + 2?", job)
+    assert again == "Three.\n"
 
     assert texts(stored()) == ["1 + 2?", "call add", "result 3", "Three."]
 

@@ -227,7 +227,7 @@ class TestRedactions:
         with_a_reduced_secret()
         store = SessionStore()
 
-        store.clear(store.agents.find(store.get("s"), "default"))
+        store.clear(store.agents.open(store.get("s"), "default"))
 
         assert columns_containing("plantedsecret") == []
         again = build("Fine.", limit=1_000, **truncating())
