@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import F, Q
 
 from django_agent_sessions.blobs import delete_unreferenced, is_enabled, restore_binaries
-from django_agent_sessions.content import exact_json
+from django_agent_sessions.content import dialects, exact_json
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
     SessionConflictError,
@@ -125,7 +125,8 @@ def clear_messages(using: str, agent: AgentRecord, epoch: int | None) -> int:
                 deleted: int = rows.delete_locked()[0]
         elif deleted := rows.delete_locked()[0]:
             subtract_messages(session_rows(using).filter(pk=agent.session), deleted)
-        if deleted and agent.branch == MAIN_BRANCH:
+        has_window = dialects.get(agent.dialect).has_windows and agent.branch == MAIN_BRANCH
+        if deleted and has_window:
             # The window may contain messages in the form in which the agent held them. Without a
             # window, a conversation manager's count of removed messages would be the offset.
             empty = sealed_columns(SessionAgent, agent.id, {"window": {"kept": [], "tail": 0}})

@@ -88,6 +88,9 @@ class Dialect:
     has_encrypted_summaries: ClassVar[bool] = False
     """Whether ``is_encrypted_summary`` may be true."""
 
+    has_windows: ClassVar[bool] = False
+    """Whether an agent may hold other messages than those of its conversation."""
+
     reports_usage: ClassVar[bool] = True
     """Whether payloads have the token counts; otherwise those of a run are stored beside them."""
 

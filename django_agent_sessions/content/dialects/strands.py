@@ -60,6 +60,7 @@ class Strands(Dialect):
     name = "strands"
     label = "Strands"
     may_answer_twice = True
+    has_windows = True
     vocabulary: ClassVar[Vocabulary] = Vocabulary(
         enums=terms("format role status stop_reason stopReason type"),
         names=terms(
