@@ -246,18 +246,26 @@ def _binary_log_sections(connection: BaseDatabaseWrapper, options: Options) -> l
                 ]
             )
         ]
-    return [
-        Section([Step("FLUSH BINARY LOGS"), Step("PURGE BINARY LOGS", _purge_binary_logs)], kept)
-    ]
+    purge = functools.partial(_purge_binary_logs, timeout=options.timeout)
+    return [Section([Step("FLUSH BINARY LOGS"), Step("PURGE BINARY LOGS", purge)], kept)]
 
 
-def _purge_binary_logs(cursor: CursorWrapper) -> str:
-    cursor.execute("SHOW BINARY LOGS")
-    last = cursor.fetchall()[-1][0]
-    cursor.execute("PURGE BINARY LOGS TO %s", [last])
-    cursor.execute("SHOW BINARY LOGS")
-    kept = len(cursor.fetchall()) - 1
-    return f"{kept} binary logs are kept, because a replica still reads them" if kept else ""
+def _purge_binary_logs(cursor: CursorWrapper, timeout: int) -> str:
+    kept = 0
+
+    def are_purged() -> bool:
+        nonlocal kept
+        cursor.execute("SHOW BINARY LOGS")
+        *older, last = [row[0] for row in cursor.fetchall()]
+        kept = len(older)
+        if kept:
+            # Leaves what InnoDB needs after a crash, until its next checkpoint.
+            cursor.execute("PURGE BINARY LOGS TO %s", [last])
+        return not kept
+
+    if wait_until(are_purged, timeout):
+        return ""
+    return f"binary logs ({kept}) that a replica or InnoDB still needs: run the command again"
 
 
 def _left(what: str) -> Step:

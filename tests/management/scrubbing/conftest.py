@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import logging
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +35,29 @@ class Router:
         return ALIAS
 
     db_for_write = db_for_read
+
+
+@pytest.fixture
+def bucket(tmp_path, settings) -> Path:
+    """The folder of the storage of large binaries."""
+    folder: Path = tmp_path / "bucket"
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "blobs": {
+            "BACKEND": "django.core.files.storage.FileSystemStorage",
+            "OPTIONS": {"location": str(folder)},
+        },
+    }
+    settings.AGENT_SESSIONS = {"BLOB_STORAGE": "blobs"}
+    return folder
+
+
+@pytest.fixture
+def log(caplog):
+    """All that is logged, but the SQL of Django itself."""
+    caplog.set_level(logging.DEBUG)
+    logging.getLogger("django.db.backends").setLevel(logging.INFO)
+    return caplog
 
 
 @pytest.fixture

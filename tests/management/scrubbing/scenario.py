@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.snapshots import SnapshotStorageStore
 from django_agent_sessions.values.records import AgentState
+from tests.blobs.messages import document
 from tests.governance.redaction.planting import SECRET, plant
 
 SESSIONS = 12
@@ -33,6 +33,8 @@ def plant_everywhere() -> None:
                 {"role": "user", "content": f"{SECRET} " * 2000},
             ],
         )
+        files = store.agents.open(session, "files", dialect="strands")
+        store.append(files, {"role": "user", "content": [document(f"{SECRET}\n".encode() * 9000)]})
         store.agents.update(agent, AgentState({"note": f"{secrets.token_hex(200)} {SECRET}"}))
         store.snapshots.take(agent)
         SnapshotStorageStore(store).write_object(
@@ -41,12 +43,14 @@ def plant_everywhere() -> None:
         audit.record(AuditEvent.Action.EXPORTED, reason=SECRET)
 
 
-def remove_everywhere() -> None:
+def remove_everywhere(*, keep_events: bool = False) -> None:
     """Redact half of it and delete the other half, by each way that deletes."""
     store = SessionStore()
+    if keep_events:
+        audit.purge(timezone.now() + timedelta(seconds=1))
     for number in range(SESSIONS // 2):
         session = store.get(f"s{number}")
-        redact(session.id, Find(SECRET), reason="r")
+        redact(session.id, Find(SECRET), reason=f"She told us {SECRET}")
     for number in range(SESSIONS // 2, SESSIONS - 2):
         agent = store.agents.find(store.get(f"s{number}"), "long")
         assert agent is not None
@@ -61,15 +65,14 @@ def remove_everywhere() -> None:
     store.branches.delete(agent, branch.number)
     store.clear(agent)
     store.delete(f"s{SESSIONS - 1}")
-    audit.purge(timezone.now() + timedelta(seconds=1))
+    if not keep_events:
+        audit.purge(timezone.now() + timedelta(seconds=1))
 
 
-def files_with(
-    directory: Path, text: str = SECRET, wanted: Callable[[Path], bool] = Path.is_file
-) -> dict[str, int]:
+def files_with(directory: Path, text: str = SECRET) -> dict[str, int]:
     """Return how often each file below a directory has a text."""
     found = {}
     for path in sorted(directory.rglob("*")):
-        if path.is_file() and wanted(path) and (count := path.read_bytes().count(text.encode())):
+        if path.is_file() and (count := path.read_bytes().count(text.encode())):
             found[str(path.relative_to(directory))] = count
     return found

@@ -9,6 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connections, transaction
 
+from django_agent_sessions.models import AuditEvent
 from django_agent_sessions.testing import columns_containing
 from tests.governance.redaction.planting import SECRET
 
@@ -103,6 +104,19 @@ def test_binary_logs_are_reported_and_deleted_on_request(private):
 
     scrub("--purge-binary-logs")
     assert files_with(private.data) == {}
+
+
+def test_neither_the_files_nor_the_bucket_the_log_and_the_audit_trail_have_it(private, bucket, log):
+    plant_everywhere()
+    assert len(files_with(bucket)) >= 12
+
+    remove_everywhere(keep_events=True)
+    scrub()
+
+    assert files_with(private.data) == files_with(bucket) == {}
+    assert SECRET not in log.text
+    reasons = AuditEvent.objects.filter(action=AuditEvent.Action.REDACTED).values_list("reason")
+    assert set(reasons) == {("She told us [REDACTED]",)}
 
 
 def test_without_the_logs_only_they_have_it(private):

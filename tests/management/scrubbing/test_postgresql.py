@@ -8,6 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connections, transaction
 
+from django_agent_sessions.models import AuditEvent
 from django_agent_sessions.queries import search
 from django_agent_sessions.testing import columns_containing
 from tests.governance.redaction.planting import SECRET
@@ -70,6 +71,19 @@ def test_no_byte_of_the_data_directory_has_what_was_redacted_and_deleted(private
     execute("CREATE TABLE later AS SELECT repeat('x', 1000) FROM generate_series(1, 30000)")
     checkpoint()
     assert files_with(private.data) == {}
+
+
+def test_neither_the_files_nor_the_bucket_the_log_and_the_audit_trail_have_it(private, bucket, log):
+    plant_everywhere()
+    assert len(files_with(bucket)) >= 12
+
+    remove_everywhere(keep_events=True)
+    scrub()
+
+    assert files_with(private.data) == files_with(bucket) == {}
+    assert SECRET not in log.text
+    reasons = AuditEvent.objects.filter(action=AuditEvent.Action.REDACTED).values_list("reason")
+    assert set(reasons) == {("She told us [REDACTED]",)}
 
 
 def test_without_the_logs_only_they_have_it(private):

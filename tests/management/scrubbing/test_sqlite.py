@@ -9,10 +9,11 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
+from django_agent_sessions.models import AuditEvent
 from django_agent_sessions.testing import columns_containing, files_containing
 from tests.governance.redaction.planting import SECRET
 
-from .scenario import plant_everywhere, remove_everywhere
+from .scenario import files_with, plant_everywhere, remove_everywhere
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("upstream_sqlite")]
 
@@ -49,6 +50,22 @@ def test_no_byte_of_the_files_has_what_was_redacted_and_deleted():
 
     assert files_containing(SECRET) == []
     assert "were rewritten" in told
+
+
+def test_neither_the_files_nor_the_bucket_the_log_and_the_audit_trail_have_it(bucket, log):
+    plant_everywhere()
+    assert len(files_with(bucket)) >= 12
+
+    remove_everywhere(keep_events=True)
+
+    # Without a scrub, too: SQLite's files are overwritten at once.
+    assert files_containing(SECRET) == []
+    scrub()
+    assert files_containing(SECRET) == []
+    assert files_with(bucket) == {}
+    assert SECRET not in log.text
+    reasons = AuditEvent.objects.filter(action=AuditEvent.Action.REDACTED).values_list("reason")
+    assert set(reasons) == {("She told us [REDACTED]",)}
 
 
 def test_no_byte_of_the_files_has_what_another_program_deleted():
