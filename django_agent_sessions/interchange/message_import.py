@@ -37,6 +37,9 @@ class ChangedError(AgentSessionsError):
     """Another process wrote to a session whose import is not complete."""
 
 
+_REDACTED_REASON = "an equal message was redacted before: it was imported as redacted"
+
+
 class SessionImportProtocol(Protocol):
     """The attributes of a session's import that its conversations use."""
 
@@ -198,6 +201,9 @@ class MessageImport:
     def _flush(self) -> None:
         if self.read == self.saved:
             return
+        masked = self.parent.target.mask_originals(self.record.dialect, self.rows)
+        for message in (self.rows[index].message for index in masked):
+            self.parent.skip(f"{self.place}, message {message.message_id}", _REDACTED_REASON)
         self.written += len(self.rows)
         self.parent.mark["agents"][self.agent.agent_id] = [self.read, self.written]
         if not self.run.dry_run:

@@ -310,18 +310,12 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "digest",
-                    models.CharField(editable=False, max_length=64, verbose_name="digest"),
-                ),
-                ("message", models.UUIDField(editable=False, verbose_name="message")),
-                (
-                    "session",
-                    models.ForeignKey(
-                        db_index=False,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="redacted_originals",
-                        to="agent_sessions.session",
+                    models.CharField(
+                        db_index=True, editable=False, max_length=64, verbose_name="digest"
                     ),
                 ),
+                ("message", models.UUIDField(editable=False, verbose_name="message")),
+                ("session", models.UUIDField(editable=False, verbose_name="session")),
             ],
             options={
                 "verbose_name": "redacted original",

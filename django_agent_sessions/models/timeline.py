@@ -260,21 +260,19 @@ class TurnUsage(SessionRelated):
         return f"{self.branch} {self.turn}"
 
 
-class RedactedOriginal(SessionRelated):
-    """A keyed digest of what a redacted message was, by which the original is recognized again."""
+class RedactedOriginal(models.Model):
+    """A keyed digest of what a redacted message was, by which the original is recognized again.
+
+    It outlives the session, so that an import does not bring back what was redacted.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    # The unique constraint below is an index on the session too.
-    session = models.ForeignKey(
-        Session, on_delete=models.CASCADE, related_name="redacted_originals", db_index=False
-    )
-    digest = models.CharField(_("digest"), max_length=64, editable=False)
-    # By value: the digest outlives the message.
+    # By value. The unique constraint below is an index on the session too.
+    session = models.UUIDField(_("session"), editable=False)
+    digest = models.CharField(_("digest"), max_length=64, editable=False, db_index=True)
     message = models.UUIDField(_("message"), editable=False)
 
-    objects = RowQuerySet.as_manager()
-
-    content_columns = ContentColumns("original", {"digest": ContentKind.NONE})
+    content_columns = ContentColumns("original", {"digest": ContentKind.NONE}, session=None)
 
     class Meta:
         verbose_name = _("redacted original")

@@ -7,17 +7,18 @@ killed import can therefore be resumed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db import connections, models
 from django.db.models import Count, Max, Sum
+from django.utils import timezone
 
 from django_agent_sessions import conf
 from django_agent_sessions.blobs import Uploads
-from django_agent_sessions.content import dialects
+from django_agent_sessions.content import dialects, masking
 from django_agent_sessions.content.blob_refs import BlobRef
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.db.write_hooks import on_written
@@ -35,6 +36,7 @@ from ._branch_steps import insert_branch
 from ._mask_on_write import mask_on_write
 from ._message_copies import common_prefix_length
 from ._queries import branch_rows, session_rows
+from ._redacted_originals import are_originals
 from ._rows import MessageRow, database_values, sealed_payload
 from ._statement_sizes import check_statement_size
 from ._store import StoreOperations
@@ -76,7 +78,7 @@ class ImportedRow:
         is_edited = message.redact_message is not None
         redacted = is_edited and message.redacted_at is not None
         visible = message.redact_message if is_edited else message.payload
-        self.message = message
+        self.message, self.visible = message, visible
         self.id = message.id
         self.row = _row(dialect, visible, message)
         original = _row(dialect, message.payload, message) if is_edited and keep else self.row
@@ -217,6 +219,22 @@ class ImportStore(StoreOperations):
             # An edited message keeps its original under legal hold only; the release deletes it.
             keep = keep or conf.get_settings().REDACTION_KEEP_ORIGINAL
         return ImportedRow(self.using, dialect, message, keep=keep)
+
+    def mask_originals(self, dialect: str, rows: list[ImportedRow]) -> list[int]:
+        """Replace messages that were redacted before; return their indexes in ``rows``.
+
+        What the source shows is compared: an original that it kept is hidden here, too.
+        """
+        originals = are_originals(self.using, [row.visible for row in rows])
+        indexes = [index for index, is_original in enumerate(originals) if is_original]
+        for index in indexes:
+            message = rows[index].message
+            masked = masking.redact_message(dialect, message.payload)
+            message = replace(
+                message, payload=masked, redact_message=masked, redacted_at=timezone.now()
+            )
+            rows[index] = ImportedRow(self.using, dialect, message)
+        return indexes
 
     def append_imported(
         self,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.utils.crypto import salted_hmac
 
 from django_agent_sessions.content import masking
@@ -25,12 +26,26 @@ _VOLATILE = ("id", "status")
 
 def digest_of(payload: Any) -> str:
     """Return a keyed digest of a message, which reveals nothing without the secret key."""
+    return _digest(_text_of(payload), settings.SECRET_KEY)
+
+
+def digests_of(payload: Any) -> list[str]:
+    """Return the digests of a message with the secret key and its predecessors."""
+    text = _text_of(payload)
+    return [_digest(text, key) for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)]
+
+
+def _digest(text: str, key: Any) -> str:
+    name = "agent_sessions.original"
+    return salted_hmac(name, text, secret=key, algorithm="sha256").hexdigest()
+
+
+def _text_of(payload: Any) -> str:
     if isinstance(payload, dict):
         payload = {name: value for name, value in payload.items() if name not in _VOLATILE}
         if payload.get("type") == "message":
             del payload["type"]
-    text = json.dumps(payload, sort_keys=True, default=repr)
-    return salted_hmac("agent_sessions.original", text, algorithm="sha256").hexdigest()
+    return json.dumps(payload, sort_keys=True, default=repr)
 
 
 def record_originals(using: str, session: UUID, keys: Iterable[UUID]) -> None:
@@ -38,9 +53,7 @@ def record_originals(using: str, session: UUID, keys: Iterable[UUID]) -> None:
     for chunk in _chunks(keys):
         rows = SessionMessage.objects.using(using).filter(pk__in=chunk).order_by()
         originals = [
-            RedactedOriginal(
-                id=new_id(), session_id=session, digest=digest_of(payload), message=key
-            )
+            RedactedOriginal(id=new_id(), session=session, digest=digest_of(payload), message=key)
             for key, text, stored in rows.values_list("pk", "text", VISIBLE_TEXT)
             if _is_unmistakable(payload := decode_payload(stored), text)
         ]
@@ -64,9 +77,9 @@ def has_originals(using: str, agent: AgentRecord) -> bool:
 def without_originals(using: str, agent: AgentRecord, messages: Sequence[Any]) -> list[Any]:
     """Return messages with those that were redacted in the session in their redacted version."""
     result = list(messages)
-    digests = [digest_of(message) for message in result]
+    digests = [digests_of(message) for message in result]
     found: dict[str, UUID] = {}
-    for chunk in _chunks(digests):
+    for chunk in _chunks(chain(*digests)):
         rows = RedactedOriginal.objects.using(using).filter(session=agent.session)
         found.update(rows.filter(digest__in=chunk).values_list("digest", "message"))
     if not found:
@@ -76,14 +89,24 @@ def without_originals(using: str, agent: AgentRecord, messages: Sequence[Any]) -
         messages_found = SessionMessage.objects.using(using).filter(pk__in=chunk).order_by()
         for key, text in messages_found.values_list("pk", VISIBLE_TEXT):
             redacted[key] = decode_payload(text)
-    for index, digest in enumerate(digests):
-        if digest in found:
-            version = redacted.get(found[digest])
+    for index, (digest, *older) in enumerate(digests):
+        if key := next((found[one] for one in (digest, *older) if one in found), None):
+            version = redacted.get(key)
             # The message itself was deleted since.
             lost = version is None or isinstance(version, CorruptPayload)
             replaced = masking.redact_message(agent.dialect, result[index]) if lost else version
             result[index] = replaced
     return result
+
+
+def are_originals(using: str, messages: Sequence[Any]) -> list[bool]:
+    """Return which messages equal one that was redacted in any session, also in a deleted one."""
+    digests = [digests_of(message) for message in messages]
+    found: set[str] = set()
+    for chunk in _chunks(chain(*digests)):
+        rows = RedactedOriginal.objects.using(using).filter(digest__in=chunk)
+        found.update(rows.values_list("digest", flat=True))
+    return [not found.isdisjoint(own) for own in digests]
 
 
 def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
