@@ -14,7 +14,7 @@ from tests.interchange.sources import Made, said, talk, user
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_a_batch_takes_two_statements_and_a_session_a_fixed_number():
+def test_a_batch_takes_three_statements_and_a_session_a_fixed_number():
     def count(length: int) -> int:
         name = f"s-{length}"
         with CaptureQueriesContext(connection) as captured:
@@ -23,8 +23,9 @@ def test_a_batch_takes_two_statements_and_a_session_a_fixed_number():
 
     empty = count(0)
 
-    assert count(1) == count(200) == empty + 2
-    assert count(1000) == empty + 10
+    # Which messages were redacted before, the progress, and the messages.
+    assert count(1) == count(200) == empty + 3
+    assert count(1000) == empty + 15
 
 
 def test_a_batch_of_large_messages_is_smaller():
