@@ -33,7 +33,8 @@ pytestmark = pytest.mark.django_db
 def test_closing_up_takes_all_along_that_refers_to_positions(store):
     agent = talk(store)
     snapshot = store.snapshots.take(agent)
-    SessionAgent.objects.filter(pk=agent.id).update(window={"kept": [[0, 1], [2, 3]], "tail": 3})
+    window = {"kept": [[0, 1], [2, 3]], "tail": 3}
+    update_content(SessionAgent.objects.filter(pk=agent.id), {"window": window})
     references = [[0, 1], {"message": said("short"), "position": 3}, [4, 5]]
     update_content(Snapshot.objects.filter(pk=snapshot.id), {"messages": references})
     epoch = store.get("talk").redaction_epoch

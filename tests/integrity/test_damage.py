@@ -161,12 +161,16 @@ def a_turn_is_in_another_session(store):
 
 @planted("window")
 def a_window_is_none(store):
-    SessionAgent.objects.filter(pk=talk(store).id).update(window={"kept": "all", "tail": -1})
+    update_content(
+        SessionAgent.objects.filter(pk=talk(store).id), {"window": {"kept": "all", "tail": -1}}
+    )
 
 
 @planted("window-past-end")
 def a_window_is_of_more_messages(store):
-    SessionAgent.objects.filter(pk=talk(store).id).update(window={"kept": [[0, 1]], "tail": 9})
+    update_content(
+        SessionAgent.objects.filter(pk=talk(store).id), {"window": {"kept": [[0, 1]], "tail": 9}}
+    )
 
 
 @planted("unhidden")
