@@ -108,6 +108,12 @@ class AgentSessionsSettings:
     """Names of detectors whose findings are masked before a message, state, title or metadata is
     written. The copy in the agent's memory is not masked until the agent is restored."""
 
+    REASON_REQUIRED: tuple[str, ...] = ("redacted", "held", "released")
+    """Actions that require a reason, as the audit trail names them: ``redacted``, ``held``,
+    ``released``, ``exported``, ``deleted``, ``forked``, ``rewound``, ``restored`` and
+    ``branch_deleted``. A value replaces the default, so include what still requires one. See
+    :doc:`audit`."""
+
     DETECTORS: tuple[str, ...] = ()
     """Dotted paths of additional detectors: see :mod:`django_agent_sessions.content.detectors`."""
 
@@ -259,6 +265,7 @@ _TYPES: dict[Any, str] = {
 }
 _EXAMPLES = {
     "REDACT_ON_WRITE": ', such as ["card"]',
+    "REASON_REQUIRED": ', such as ["redacted", "deleted"]',
     "DIALECTS": ', such as ["project.dialects.Parrot"]',
     "DETECTORS": ', such as ["project.detectors.StaffNumber"]',
 }

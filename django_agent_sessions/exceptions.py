@@ -17,7 +17,8 @@
     ├ QuotaExceededError                           the owner has as much as a setting allows
     ├ RedactionScopeError (ValueError)             the scope of a redaction does not exist
     ├ WorkLimitError                               the work is too much for one request
-    ├ ReasonRequiredError (ValueError)             an audited action needs a reason
+    ├ ReasonError (ValueError)                     the reason of an action is too long
+    │  └ ReasonRequiredError                       an action requires a reason
     ├ AuditError                                   audit events are append-only
     └ BlobError
        └ BlobNotFoundError
@@ -138,7 +139,11 @@ class WorkLimitError(AgentSessionsError):
     """The work takes more processor time or memory than one request may use."""
 
 
-class ReasonRequiredError(AgentSessionsError, ValueError):
+class ReasonError(AgentSessionsError, ValueError):
+    """The reason of an audited action is too long."""
+
+
+class ReasonRequiredError(ReasonError):
     """An audited action requires a reason, and it is blank."""
 
 

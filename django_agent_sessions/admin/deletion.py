@@ -12,19 +12,25 @@ from django.contrib.admin.utils import quote
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.decorators import method_decorator
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from django_agent_sessions import audit
+from django_agent_sessions.audit import MAX_REASON
 from django_agent_sessions.content.dialects import displayable
-from django_agent_sessions.exceptions import LegalHoldError
-from django_agent_sessions.models import Session, SessionMessage, deletion
+from django_agent_sessions.exceptions import LegalHoldError, ReasonError
+from django_agent_sessions.governance import reasons
+from django_agent_sessions.models import AuditEvent, Session, SessionMessage, deletion
 
 from .permissions import SessionPermission, require
+from .reason_form import ReasonForm
+
+_DELETED = AuditEvent.Action.DELETED
 
 if TYPE_CHECKING:
     # ModelAdmin is generic for the type checker only.
@@ -67,14 +73,20 @@ class SessionDeletionMixin(_ModelAdmin):
             protected,
         )
 
+    # Keeps the reason out of error reports.
+    @method_decorator(sensitive_post_parameters("reason"))
+    @method_decorator(sensitive_variables())
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         require(request, SessionPermission.VIEW, SessionPermission.DELETE)
+        context = {**(extra_context or {}), "reason_form": ReasonForm(_DELETED)}
         try:
-            return super().delete_view(request, object_id, extra_context)
+            return super().delete_view(request, object_id, context)
         except LegalHoldError:
             return self._legal_hold_response(request)
+        except ReasonError:
+            return self._reason_response(request)
 
     def response_delete(self, request: HttpRequest, obj_display: str, obj_id: Any) -> HttpResponse:
         """Redirect to the list; Django does so only for users with the change permission."""
@@ -93,24 +105,37 @@ class SessionDeletionMixin(_ModelAdmin):
         from django_agent_sessions.governance import session_deletion
 
         # Use the database that the session was read from, whatever the router returns.
-        session_deletion.delete(obj.pk, actor=request.user, using=str(obj._state.db))
+        session_deletion.delete(
+            obj.pk,
+            reason=request.POST.get("reason"),
+            actor=request.user,
+            using=str(obj._state.db),
+        )
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> None:
+        reason = reasons.clean_reason(_DELETED, request.POST.get("reason"))
         in_batches = deletion.can_commit_batches(queryset.db)
         # The savepoint keeps an outer transaction usable after a LegalHoldError.
         savepoint: Any = nullcontext() if in_batches else transaction.atomic(queryset.db)
-        with savepoint, audit.acting(request.user):
+        with savepoint, audit.acting(request.user, reason=reason):
             super().delete_queryset(request, queryset)
 
     # Keeps the reason of an action out of error reports.
     @method_decorator(sensitive_post_parameters("reason"))
+    @method_decorator(sensitive_variables())
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         try:
-            return super().changelist_view(request, extra_context)
+            response = super().changelist_view(request, extra_context)
         except LegalHoldError:
             return self._legal_hold_response(request)
+        except ReasonError:
+            return self._reason_response(request)
+        if isinstance(response, TemplateResponse) and response.context_data is not None:
+            # Django's action builds the page that confirms a deletion, without a hook for more.
+            response.context_data.setdefault("reason_form", ReasonForm(_DELETED))
+        return response
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         """Do nothing: the audit trail replaces Django's admin log."""
@@ -125,6 +150,12 @@ class SessionDeletionMixin(_ModelAdmin):
         site, opts = self.admin_site.name, self.opts
         url = reverse(f"{site}:{opts.app_label}_{opts.model_name}_change", args=[quote(session.pk)])
         return format_html('<a href="{}">{}</a>', url, displayable(str(session)))
+
+    def _reason_response(self, request: HttpRequest) -> HttpResponse:
+        """Report that the reason is missing or too long."""
+        text = _("Nothing was deleted: enter a reason of 1 to %(most)d characters.")
+        self.message_user(request, text % {"most": MAX_REASON}, messages.ERROR)
+        return HttpResponseRedirect(request.get_full_path())
 
     def _legal_hold_response(self, request: HttpRequest) -> HttpResponse:
         """Report that a session was put under legal hold before the confirmation."""

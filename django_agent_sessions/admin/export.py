@@ -27,16 +27,19 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 
 from django_agent_sessions import audit, serving
 from django_agent_sessions.db import bridge
+from django_agent_sessions.governance import reasons
 from django_agent_sessions.models import AuditEvent, Session
 
 from .permissions import SessionPermission, may, reach, require
+from .reason_form import ReasonForm, ask_reason_response, selected_reason_form
 
 MARKDOWN, JSONL = "markdown", "jsonl"
+_EXPORTED = AuditEvent.Action.EXPORTED
 
 _REQUIRED = (SessionPermission.VIEW, SessionPermission.READ, SessionPermission.EXPORT)
 
 
-class ExportForm(forms.Form):
+class ExportForm(ReasonForm):
     """The format and the reason of an export."""
 
     form = forms.ChoiceField(
@@ -48,12 +51,7 @@ class ExportForm(forms.Form):
         widget=forms.RadioSelect,
         initial=MARKDOWN,
     )
-    reason = forms.CharField(
-        label=_("Reason"),
-        required=False,
-        max_length=2000,
-        help_text=_("Stored in the audit trail. Do not quote the conversation."),
-    )
+    field_order = ("form", "reason")
 
 
 def may_export(request: HttpRequest) -> bool:
@@ -85,7 +83,7 @@ def export_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> Http
     if session is None or not model_admin.has_view_permission(request, session):
         raise Http404
     format_ = request.GET.get("as", MARKDOWN)
-    form = ExportForm(request.POST or None, initial={"form": format_})
+    form = ExportForm(_EXPORTED, request.POST or None, initial={"form": format_})
     if request.method != "POST" or not form.is_valid():
         return _form_response(model_admin, request, session, form)
     reason = form.cleaned_data["reason"]
@@ -101,15 +99,18 @@ def export_markdown(
     model_admin: Any, request: HttpRequest, queryset: QuerySet[Session]
 ) -> HttpResponseBase:
     """Send the selected sessions as Markdown: one file, or a ZIP archive of several."""
+    title = _("Export as Markdown")
+    reason = _selected_reason(model_admin, request, queryset, "export_markdown", title)
+    if isinstance(reason, HttpResponse):
+        return reason
+    export = _Export(request, MARKDOWN, reason)
     sessions = _load_sessions(request, queryset)
     first = list(itertools.islice(sessions, 2))
     sessions = itertools.chain(first, sessions)
     if len(first) == 1:
-        chunks = _stream_sessions(_Export(request, MARKDOWN), sessions, _markdown)
+        chunks = _stream_sessions(export, sessions, _markdown)
         return serving.streamed_download(request, chunks, serving.file_name(first[0]), "md")
-    return serving.streamed_download(
-        request, _stream_zip(request, sessions), "conversations", "zip"
-    )
+    return serving.streamed_download(request, _stream_zip(export, sessions), "conversations", "zip")
 
 
 @admin.action(description=_("Export as JSON Lines"), permissions=["export"])
@@ -117,8 +118,31 @@ def export_jsonl(
     model_admin: Any, request: HttpRequest, queryset: QuerySet[Session]
 ) -> HttpResponseBase:
     """Send the selected sessions as JSON Lines."""
-    chunks = _stream_sessions(_Export(request, JSONL), _load_sessions(request, queryset), _jsonl)
+    title = _("Export as JSON Lines")
+    reason = _selected_reason(model_admin, request, queryset, "export_jsonl", title)
+    if isinstance(reason, HttpResponse):
+        return reason
+    export = _Export(request, JSONL, reason)
+    chunks = _stream_sessions(export, _load_sessions(request, queryset), _jsonl)
     return serving.streamed_download(request, chunks, "conversations", "jsonl")
+
+
+@sensitive_variables()
+def _selected_reason(
+    model_admin: Any, request: HttpRequest, queryset: QuerySet[Session], action: str, title: Any
+) -> HttpResponse | str:
+    """Return the reason of an action, or the page that asks for it if one is required."""
+    form = selected_reason_form(_EXPORTED, request)
+    if form.is_valid():
+        reason: str = form.cleaned_data["reason"]
+        return reason
+    if not form.is_bound and not reasons.is_required(_EXPORTED):
+        return ""
+    sessions = list(reach(request, *_REQUIRED).filter(queryset))
+    intro = _("These sessions are exported, and each export is recorded:")
+    return ask_reason_response(
+        model_admin, request, form, sessions, action=action, title=title, intro=str(intro)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +161,7 @@ class _Export:
     def record(self, session: Session) -> None:
         """Record the export of a session in the audit trail."""
         audit.record(
-            AuditEvent.Action.EXPORTED,
+            _EXPORTED,
             session=session.pk,
             actor=self.request.user,
             reason=self.reason,
@@ -155,11 +179,11 @@ def _stream_sessions(
         yield from serving.encode_in_chunks(write(session))
 
 
-def _stream_zip(request: HttpRequest, sessions: Iterable[Session]) -> Iterator[bytes]:
+def _stream_zip(export: _Export, sessions: Iterable[Session]) -> Iterator[bytes]:
     # Imported here to keep the start of processes and commands fast.
     import zipfile
 
-    buffer, export = _ZipBuffer(), _Export(request, MARKDOWN)
+    buffer = _ZipBuffer()
     # Sent bytes cannot be rewritten, so the sizes follow the files.
     with zipfile.ZipFile(buffer, "w") as archive:  # type: ignore[call-overload] # it need not be able to seek
         for session in sessions:

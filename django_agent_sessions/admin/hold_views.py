@@ -5,35 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin import helpers
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.debug import sensitive_variables
 
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.governance import legal_hold
-from django_agent_sessions.models import Session
+from django_agent_sessions.models import AuditEvent, Session
 
 from .permissions import SessionPermission, may, reach
+from .reason_form import ReasonForm, ask_reason_response, selected_reason_form
 
-_MAX_REASON_LENGTH = 2000
 _REQUIRED = (SessionPermission.VIEW, SessionPermission.CHANGE)
-
-
-class HoldForm(forms.Form):
-    """The reason of a change."""
-
-    reason = forms.CharField(
-        label=gettext_lazy("Reason"),
-        max_length=_MAX_REASON_LENGTH,
-        widget=forms.Textarea({"rows": 4, "cols": 60}),
-        help_text=gettext_lazy("Stored in the audit trail. Do not quote the conversation."),
-    )
 
 
 def may_hold(request: HttpRequest) -> bool:
@@ -95,7 +81,8 @@ def _confirm_and_apply(
     change: Callable[..., bool],
 ) -> HttpResponse | int:
     """Return the page that asks for a reason, or the number of sessions that were changed."""
-    form = HoldForm(request.POST if "reason" in request.POST else None)
+    recorded = AuditEvent.Action.HELD if action == "hold_selected" else AuditEvent.Action.RELEASED
+    form = selected_reason_form(recorded, request)
     sessions = list(reach(request, *_REQUIRED).filter(queryset))
     if not form.is_valid():
         return _confirmation_page(model_admin, request, form, sessions, action)
@@ -115,20 +102,17 @@ def _confirm_and_apply(
 
 
 def _confirmation_page(
-    model_admin: Any, request: HttpRequest, form: HoldForm, sessions: list[Session], action: str
+    model_admin: Any, request: HttpRequest, form: ReasonForm, sessions: list[Session], action: str
 ) -> HttpResponse:
-    holding = action == "hold_selected"
-    context = {
-        **model_admin.admin_site.each_context(request),
-        "title": _("Put under legal hold") if holding else _("Release from legal hold"),
-        "subtitle": None,
-        "holding": holding,
-        "form": form,
-        "sessions": sessions,
-        "action": action,
-        "action_checkbox_name": helpers.ACTION_CHECKBOX_NAME,
-        "opts": model_admin.opts,
-        "media": model_admin.media,
-    }
-    request.current_app = model_admin.admin_site.name
-    return TemplateResponse(request, "admin/agent_sessions/session/hold.html", context)
+    if action == "hold_selected":
+        title = _("Put under legal hold")
+        intro = _(
+            "Until they are released, these sessions cannot be deleted and their messages cannot "
+            "be removed:"
+        )
+    else:
+        title = _("Release from legal hold")
+        intro = _("These sessions can be deleted again once they are released:")
+    return ask_reason_response(
+        model_admin, request, form, sessions, action=action, title=title, intro=intro
+    )

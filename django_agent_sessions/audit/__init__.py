@@ -21,19 +21,22 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent
 
 _MAX_NAME = 255
-_MAX_REASON = 2000
+MAX_REASON = 2000
+"""The most characters of a reason."""
 
-_acting: ContextVar[tuple[Any, str]] = ContextVar("agent_sessions_actor", default=(None, ""))
+_acting: ContextVar[tuple[Any, str, str]] = ContextVar(
+    "agent_sessions_actor", default=(None, "", "")
+)
 
 
 @contextmanager
-def acting(actor: Any, *, via: str = "") -> Iterator[None]:
-    """Set the actor of events that are recorded in this block without one, and their ``via``.
+def acting(actor: Any, *, via: str = "", reason: str = "") -> Iterator[None]:
+    """Set the actor, ``via`` and reason of events that are recorded in this block without an actor.
 
     The deletion of a session is such an event: a cascade from its owner calls no code of ours
     that knows the user who deletes.
     """
-    token = _acting.set((actor, via))
+    token = _acting.set((actor, via, reason))
     try:
         yield
     finally:
@@ -57,7 +60,8 @@ def record(
     """
     via = ""
     if actor is None:
-        actor, via = _acting.get()
+        actor, via, acting_reason = _acting.get()
+        reason = reason or acting_reason
     event = AuditEvent(
         action=action,
         actor_id=_key(actor),
@@ -79,7 +83,7 @@ def mask_reason(reason: str, secrets: Collection[str] = ()) -> str:
     from django_agent_sessions.content import detectors, masking
 
     clean = masking.mask_texts(displayable(reason), secrets)
-    return str(masking.mask_text(clean, detectors.available()))[:_MAX_REASON]
+    return str(masking.mask_text(clean, detectors.available()))[:MAX_REASON]
 
 
 def purge(before: datetime, *, using: str | None = None) -> int:
@@ -105,7 +109,7 @@ def mask_reasons(session: UUID, secrets: Collection[str], *, using: str) -> int:
     masked = {
         key: new
         for key, reason in rows.values_list("pk", "reason").order_by("pk")
-        if (new := masking.mask_texts(reason, secrets)[:_MAX_REASON]) != reason
+        if (new := masking.mask_texts(reason, secrets)[:MAX_REASON]) != reason
     }
     if masked:
         with _permitted("mask", using):

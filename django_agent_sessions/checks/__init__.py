@@ -14,6 +14,7 @@ from .settings import (
     check_connection_setup,
     check_detectors,
     check_dialects,
+    check_reasons,
     check_replica,
     check_settings,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "check_full_text_search",
     "check_orphaned_blobs",
     "check_quotas",
+    "check_reasons",
     "check_replica",
     "check_settings",
     "check_storage",

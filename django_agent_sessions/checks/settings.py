@@ -16,6 +16,7 @@ from django_agent_sessions import conf
 from django_agent_sessions.content import dialects
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
+from django_agent_sessions.governance import reasons
 
 _Check = Callable[..., list[CheckMessage]]
 
@@ -112,6 +113,22 @@ def check_detectors(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> l
             )
         ]
     return []
+
+
+@register
+@requires_valid("REASON_REQUIRED")
+def check_reasons(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Check that the actions that require a reason exist."""
+    names = sorted(reasons.ACTIONS)
+    return [
+        Error(
+            f"AGENT_SESSIONS['REASON_REQUIRED'] has {name!r}, which is no action with a reason",
+            hint=f"The actions are: {', '.join(names)}.",
+            id="agent_sessions.E012",
+        )
+        for name in conf.get_settings().REASON_REQUIRED
+        if name not in names
+    ]
 
 
 @register

@@ -56,6 +56,8 @@ def _set(session: UUID, held: bool, *, reason: str, actor: Any, using: str | Non
     # Here, because it loads the store, and Django's start loads this module for its receiver.
     from .session_change import change
 
+    action = AuditEvent.Action.HELD if held else AuditEvent.Action.RELEASED
+
     def apply(current: SessionChange) -> bool:
         row = current.session
         if row.legal_hold == held:
@@ -66,13 +68,15 @@ def _set(session: UUID, held: bool, *, reason: str, actor: Any, using: str | Non
         rows.update_locked(
             legal_hold=held, change=number, header_change=number, updated_at=timezone.now()
         )
-        current.record(AuditEvent.Action.HELD if held else AuditEvent.Action.RELEASED)
+        current.record(action)
         if not held:
             _discard_replaced_texts(current)
         return True
 
     what = f"changing the legal hold of session {session}"
-    return change(session, apply, what=what, reason=reason, actor=actor, using=using).result
+    return change(
+        session, apply, what=what, action=action, reason=reason, actor=actor, using=using
+    ).result
 
 
 def _discard_replaced_texts(current: SessionChange) -> None:

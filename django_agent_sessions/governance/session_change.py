@@ -16,7 +16,6 @@ from django.db import connections
 from django_agent_sessions import audit
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import (
-    ReasonRequiredError,
     SessionConflictError,
     SessionNotFoundError,
 )
@@ -27,6 +26,8 @@ from django_agent_sessions.store.locking import (
     with_lock,
     write,
 )
+
+from . import reasons
 
 R = TypeVar("R")
 
@@ -119,6 +120,7 @@ def change(
     what: str,
     actor: Any = None,
     via: str = "",
+    action: AuditEvent.Action | None = None,
     reason: str | None = None,
     expected: Version | None = None,
     plan: Plan | None = None,
@@ -130,11 +132,10 @@ def change(
     one lock for all writers. What was written meanwhile is searched again. In a caller's
     transaction the session is locked first: other processes wait for that transaction anyway.
 
-    ``reason`` may be None if the change needs none. ``expected`` is the version that the caller
-    has seen; if the session has another one, ``SessionConflictError`` is raised.
+    ``action`` is the one whose rule for reasons applies, if any. ``expected`` is the version that
+    the caller has seen; if the session has another one, ``SessionConflictError`` is raised.
     """
-    if reason is not None and not reason.strip():
-        raise ReasonRequiredError(f"{what}: a reason is required")
+    reason = "" if action is None else reasons.clean_reason(action, reason, what=what)
     alias = bridge.database(using)
     joined = in_caller_transaction(connections[alias])
     searches_left = 0 if joined else _MAX_SEARCHES
@@ -153,7 +154,7 @@ def change(
             if searches_left and not plan.is_short():
                 raise _OutdatedPlanError
             plan.search()
-        current = SessionChange(alias, row, actor, via, reason or "")
+        current = SessionChange(alias, row, actor, via, reason)
         result = apply(current)
         return Receipt(result, current.changed, tuple(event.pk for event in current.events))
 

@@ -11,26 +11,41 @@ from uuid import UUID
 
 from django_agent_sessions import audit
 from django_agent_sessions.exceptions import SessionNotFoundError
-from django_agent_sessions.models import deletion
+from django_agent_sessions.models import AuditEvent, deletion
 
 from .session_change import SessionChange, change
 
 
-def delete(session: UUID, *, actor: Any = None, via: str = "", using: str | None = None) -> bool:
+def delete(
+    session: UUID,
+    *,
+    reason: str | None = None,
+    actor: Any = None,
+    via: str = "",
+    using: str | None = None,
+) -> bool:
     """Delete a session with all its rows, a large one mostly after the commit.
 
-    Returns False if it does not exist. Raises ``LegalHoldError`` if it is under legal hold.
+    Returns False if it does not exist. Raises ``LegalHoldError`` if it is under legal hold, and
+    ``ReasonRequiredError`` if the setting ``REASON_REQUIRED`` has ``deleted`` and there is none.
     """
     attempted = False
 
     def apply(current: SessionChange) -> None:
         nonlocal attempted
         attempted = True
-        with audit.acting(actor, via=via):
+        with audit.acting(actor, via=via, reason=current.reason):
             deletion.delete_after_commit(current.session, current.using)
 
     try:
-        change(session, apply, what=f"deleting session {session}", using=using)
+        change(
+            session,
+            apply,
+            what=f"deleting session {session}",
+            action=AuditEvent.Action.DELETED,
+            reason=reason,
+            using=using,
+        )
     except SessionNotFoundError:
         # Deleted by an attempt whose commit was not confirmed, if there was one.
         return attempted

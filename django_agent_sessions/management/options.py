@@ -18,9 +18,14 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 from django_agent_sessions.db import bridge
-from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.exceptions import (
+    ReasonError,
+    ReasonRequiredError,
+    SessionNotFoundError,
+)
+from django_agent_sessions.governance.reasons import clean_reason
 from django_agent_sessions.interchange.owner_mapping import find_user
-from django_agent_sessions.models import Session
+from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.querysets import SessionQuerySet, is_valid_in_all_time_zones
 from django_agent_sessions.values.ids import SessionKey
 
@@ -124,6 +129,27 @@ def list_option(options: dict[str, Any], name: str) -> list[Any]:
     """
     value = options[name]
     return [value] if isinstance(value, str | UUID) else list(value)
+
+
+def add_reason(parser: CommandParser) -> None:
+    """Add the option ``--reason``."""
+    parser.add_argument("--reason", default="", help="The reason, for the audit trail.")
+
+
+def get_reason(
+    options: dict[str, Any], action: AuditEvent.Action, *, required: bool = False
+) -> str:
+    """Return the reason of an action, which is required by its rule or with ``required``."""
+    missing = CommandError(f"the action {action.value!r} requires a --reason")
+    try:
+        reason = clean_reason(action, options["reason"])
+    except ReasonRequiredError:
+        raise missing from None
+    except ReasonError as error:
+        raise CommandError(f"--reason: {error}") from error
+    if required and not reason:
+        raise missing
+    return reason
 
 
 def add_actor(parser: CommandParser, command: str) -> None:

@@ -26,7 +26,8 @@ from rest_framework.views import APIView
 from .access import SessionAccess
 from .parsers import SessionRequest, StrictJSONParser
 from .problems import PreconditionFailed, exception_handler
-from .schema import SessionSchema
+from .schema import REASON, SessionSchema
+from .serializers.fields import ReasonSerializer
 
 
 class ThrottleScope(StrEnum):
@@ -199,6 +200,13 @@ class SessionAPI(SessionAccess, APIView):
         serializer.is_valid(raise_exception=True)
         fields: dict[str, Any] = serializer.validated_data
         return fields
+
+    def read_reason(self) -> str:
+        """Return the reason in the query, of a request that has no body."""
+        serializer = ReasonSerializer(data={"reason": self.request.query_params.get(REASON, "")})
+        serializer.is_valid(raise_exception=True)
+        reason: str = serializer.validated_data["reason"]
+        return reason
 
     def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Mark the response as private to its user."""

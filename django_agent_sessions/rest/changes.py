@@ -30,7 +30,7 @@ class ChangeAPI(SessionAPI, viewsets.GenericViewSet[Any]):
         """Return a store of all owners, for sessions that were checked before."""
         return SessionStore(owner=EVERYBODY, using=self.using)
 
-    def timeline(self, session: Session) -> Timeline:
+    def timeline(self, session: Session, *, reason: str | None = None) -> Timeline:
         """Return the services for a session that was checked before."""
         return Timeline(
             session,
@@ -39,6 +39,7 @@ class ChangeAPI(SessionAPI, viewsets.GenericViewSet[Any]):
             via="api",
             records_reads=not self.owns(session),
             limited=True,
+            reason=reason,
         )
 
 

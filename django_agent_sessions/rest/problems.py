@@ -24,6 +24,7 @@ from django_agent_sessions.exceptions import (
     LegalHoldError,
     PayloadError,
     QuotaExceededError,
+    ReasonError,
     ReasonRequiredError,
     RedactionScopeError,
     SessionBusyError,
@@ -51,6 +52,7 @@ _PACKAGE_ERRORS: tuple[tuple[type[AgentSessionsError], int, str], ...] = (
     (InvalidIdError, status.HTTP_400_BAD_REQUEST, "invalid_id"),
     (PayloadError, status.HTTP_400_BAD_REQUEST, "invalid_payload"),
     (ReasonRequiredError, status.HTTP_400_BAD_REQUEST, "reason_required"),
+    (ReasonError, status.HTTP_400_BAD_REQUEST, "invalid_reason"),
     (WorkLimitError, status.HTTP_422_UNPROCESSABLE_ENTITY, "too_much_work"),
     (RedactionScopeError, status.HTTP_400_BAD_REQUEST, "invalid_scope"),
 )
@@ -178,7 +180,8 @@ def _response_to(error: Exception) -> Response | None:
         for kind, code, name in _PACKAGE_ERRORS:
             if isinstance(error, kind):
                 detail = _NOT_FOUND if code == status.HTTP_404_NOT_FOUND else str(error)
-                return problem_response(code, detail, name)
+                errors = {"reason": [detail]} if isinstance(error, ReasonError) else None
+                return problem_response(code, detail, name, errors=errors)
         return None
     if isinstance(error, exceptions.APIException):
         return _framework_problem(error)

@@ -13,10 +13,12 @@ from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
+from django_agent_sessions.audit import MAX_REASON
 from django_agent_sessions.content import detectors
 from django_agent_sessions.content.masking import MAX_LISTED_MATCHES
 from django_agent_sessions.content.work_budget import limit_work
 from django_agent_sessions.exceptions import MissingDependencyError
+from django_agent_sessions.governance.reasons import clean_reason
 from django_agent_sessions.governance.redaction import (
     Block,
     Detect,
@@ -33,12 +35,13 @@ from django_agent_sessions.governance.redaction import (
 )
 from django_agent_sessions.governance.redaction.request_budget import request_budget
 from django_agent_sessions.governance.redaction.scope_groups import SHORTEST_TEXT
-from django_agent_sessions.models import Session
+from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.access import reach_of
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.rest.serializers.fields import (
     DisplayableField,
     PathKeyField,
+    ReasonField,
     StrictBooleanField,
     StrictIntegerField,
     StrictSerializer,
@@ -58,6 +61,10 @@ def redaction_response(
     serializer: RedactionRequest = request_class(data=view.request.data)
     serializer.is_valid(raise_exception=True)
     data = serializer.validated_data
+    reason = data.get("reason", "")
+    if not data["dry_run"]:
+        # Before a reading is recorded.
+        reason = clean_reason(AuditEvent.Action.REDACTED, reason)
     redactable = reach_of(view.request.user, SessionPermission.REDACT)
     if data["pattern"] and not redactable.includes(session):
         # A malicious pattern can run for hours.
@@ -72,7 +79,7 @@ def redaction_response(
         result = redact(
             session.pk,
             scope(serializer),
-            reason=data.get("reason", ""),
+            reason=reason,
             actor=view.request.user,
             dry_run=data["dry_run"],
             descendants=data["descendants"],
@@ -167,10 +174,8 @@ class RedactionRequest(StrictSerializer):
         max_length=100,
         help_text="The names of the detectors to use, each once. Empty for all.",
     )
-    reason = StrictTextField(
-        required=False,
-        max_length=2000,
-        help_text="The reason, kept in the audit trail. Required unless `dry_run`.",
+    reason = ReasonField(
+        help_text="The reason, kept in the audit trail. Required unless `dry_run`, by default."
     )
     dry_run = StrictBooleanField(default=False, help_text="Only preview the redaction.")
     descendants = StrictBooleanField(
@@ -193,8 +198,6 @@ class RedactionRequest(StrictSerializer):
         return names
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        if not attrs["dry_run"] and not attrs.get("reason"):
-            raise serializers.ValidationError({"reason": ["Required unless `dry_run` is true."]})
         if attrs["pattern"] and "find" not in attrs:
             raise serializers.ValidationError({"find": ["Required if `pattern` is true."]})
         return attrs
@@ -346,4 +349,4 @@ class RedactionSerializer(serializers.Serializer[Any]):
 class ReasonRequest(StrictSerializer):
     """The reason for reading an original."""
 
-    reason = StrictTextField(min_length=3, max_length=2000)
+    reason = StrictTextField(min_length=3, max_length=MAX_REASON)

@@ -15,6 +15,7 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import serializers
 
+from django_agent_sessions.audit import MAX_REASON
 from django_agent_sessions.content import detectors
 
 from .access import SCOPE, SCOPE_ALL, SCOPE_OWN
@@ -73,6 +74,15 @@ def operation(
 
 SESSION_PARAMETER = OpenApiParameter(
     "session", {"type": "string", "format": "uuid"}, "path", description="The session's id."
+)
+
+REASON = "reason"
+"""The query parameter for the reason, of requests that have no body."""
+
+REASON_PARAMETER = OpenApiParameter(
+    REASON,
+    {"type": "string", "maxLength": MAX_REASON},
+    description="The reason, kept in the audit trail. The server may require one.",
 )
 
 MESSAGE_PARAMETER = OpenApiParameter(
@@ -303,6 +313,7 @@ REDACT_MESSAGE = [
     ),
 ]
 
+RESTORE = [_request("Restore", {"reason": "Ticket 5120"})]
 ORIGINAL = [_request("Reason", {"reason": "Complaint 17, requested by legal"})]
 
 FORK = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -43,6 +43,9 @@ class Timeline:
     limited: bool = False
     """Whether the quotas of the session's owner apply."""
 
+    reason: str | None = field(default=None, repr=False)
+    """The reason of the change, for the audit trail; a setting says which changes require one."""
+
     def fork(
         self, *, at: UUID | None = None, title: str | None = None, external_id: str | None = None
     ) -> tuple[UUID, bool]:
@@ -75,7 +78,7 @@ class Timeline:
             current.record(Action.FORKED, target=at, fork=str(fork.id), messages=copied)
             return fork.id, True
 
-        return self._change(apply, "forking")
+        return self._change(apply, "forking", Action.FORKED)
 
     def create_branch(
         self,
@@ -118,7 +121,7 @@ class Timeline:
                 current.record(Action.REWOUND, target=target, branch=branch.number, set_aside=later)
             return branch
 
-        return self._change(apply, "rewinding")
+        return self._change(apply, "rewinding", Action.REWOUND)
 
     def switch_branch(
         self, agent: AgentRecord, number: int, check: Callable[[BranchRecord], None] = _accept
@@ -134,7 +137,7 @@ class Timeline:
             current.record(Action.RESTORED, target=agent.id, branch=number, left=former.number)
             return former
 
-        return self._change(apply, "switching branches")
+        return self._change(apply, "switching branches", Action.RESTORED)
 
     def delete_branch(
         self, agent: AgentRecord, number: int, check: Callable[[BranchRecord], None] = _accept
@@ -147,7 +150,7 @@ class Timeline:
             current.record(Action.BRANCH_DELETED, target=agent.id, branch=number, messages=deleted)
             return deleted
 
-        return self._change(apply, "deleting a branch")
+        return self._change(apply, "deleting a branch", Action.BRANCH_DELETED)
 
     def take_snapshot(self, agent: AgentRecord) -> SnapshotRecord:
         """Take a snapshot of an agent."""
@@ -172,7 +175,7 @@ class Timeline:
             current.record(Action.RESTORED, target=snapshot, messages=restored.length)
             return restored
 
-        return self._change(apply, "restoring a snapshot")
+        return self._change(apply, "restoring a snapshot", Action.RESTORED)
 
     # --- parts -------------------------------------------------------------------------------
 
@@ -181,7 +184,12 @@ class Timeline:
         # The caller has checked who may change the session.
         return SessionStore(owner=EVERYBODY, using=self.using)
 
-    def _change(self, apply: Callable[[SessionChange], R], verb: str) -> R:
+    def _change(
+        self,
+        apply: Callable[[SessionChange], R],
+        verb: str,
+        action: AuditEvent.Action | None = None,
+    ) -> R:
         what = f"{verb} in session {self.session.pk}"
 
         def check_owner(current: SessionChange) -> R:
@@ -195,6 +203,8 @@ class Timeline:
             what=what,
             actor=self.actor,
             via=self.via,
+            action=action,
+            reason=self.reason,
             expected=self.expected,
             using=self.using,
         )

@@ -12,7 +12,7 @@ from django.core.signals import got_request_exception
 from django.urls import reverse
 from django.views.debug import ExceptionReporter
 
-from django_agent_sessions.models import Session
+from django_agent_sessions.models import Session, SessionMessage
 
 from .redaction.pages import fields
 from .transcripts import said
@@ -76,7 +76,24 @@ def hold(root, talk) -> Any:
     )
 
 
-@pytest.mark.parametrize("do", [redact, export, hold])
+def delete(root, talk) -> Any:
+    return root.post(page(talk, "delete"), {"post": "yes", "reason": f"{WHY} {SECRET}"})
+
+
+def delete_selected(root, talk) -> Any:
+    asked = {"action": "delete_selected", "_selected_action": [str(talk.id)], "post": "yes"}
+    url = reverse("admin:agent_sessions_session_changelist")
+    return root.post(url, {**asked, "reason": f"{WHY} {SECRET}"})
+
+
+def fork(root, talk) -> Any:
+    message = SessionMessage.objects.get().pk
+    url = reverse("admin:agent_sessions_session_fork", args=[talk.id, message])
+    seen = root.get(url).context["question"].seen
+    return root.post(url, {"seen": seen, "reason": f"{WHY} {SECRET}"})
+
+
+@pytest.mark.parametrize("do", [redact, export, hold, delete, delete_selected, fork])
 def test_it_holds_neither_secrets_nor_reasons(
     root, talk, reports, monkeypatch, do: Callable[..., Any]
 ):

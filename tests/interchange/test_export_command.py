@@ -145,7 +145,7 @@ def test_files_of_strands_are_what_its_own_manager_goes_on_with(talks, tmp_path)
 @pytest.mark.parametrize(
     ("arguments", "options", "words"),
     [
-        (["jsonl"], {"reason": " "}, "an export requires a --reason"),
+        (["jsonl"], {"reason": " "}, "'exported' requires a --reason"),
         (["markdown"], {}, "markdown requires a PLACE"),
         (["strands-files"], {}, "strands-files requires a PLACE"),
         (["jsonl", "{file}"], {}, "already exists: choose another name"),

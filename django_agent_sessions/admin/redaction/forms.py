@@ -21,9 +21,6 @@ from django_agent_sessions.models import SessionMessage
 LONGEST = 2000
 """The most characters of a text to search for; redact longer ones as a part."""
 
-MIN_REDACTION_REASON = 3
-"""The fewest characters of a reason."""
-
 _MAX_PATH_LENGTH = 1000
 _MAX_PATH_DEPTH = 50
 
@@ -173,15 +170,3 @@ class ScopeForm(forms.Form):
         if data["what"] == PART:
             return Block(only, self.target.path)
         return WholeMessage(only)
-
-
-class ReasonForm(forms.Form):
-    """The reason of the redaction."""
-
-    reason = forms.CharField(
-        label=_("Reason"),
-        min_length=MIN_REDACTION_REASON,
-        max_length=500,
-        widget=forms.TextInput({"autocomplete": "off"}),
-        help_text=_("Stored in the audit trail with your name. Do not quote the redacted text."),
-    )

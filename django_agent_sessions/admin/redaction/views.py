@@ -28,6 +28,7 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 
 from django_agent_sessions import conf
 from django_agent_sessions.admin.permissions import SessionPermission, reach
+from django_agent_sessions.admin.reason_form import ReasonForm
 from django_agent_sessions.admin.transcript.viewers import Viewer, get_viewer_or_404
 from django_agent_sessions.content.work_budget import limit_work
 from django_agent_sessions.exceptions import (
@@ -37,10 +38,10 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.governance.redaction import Redaction, descendants_of, redact
 from django_agent_sessions.governance.redaction.request_budget import request_budget
-from django_agent_sessions.models import MAIN_BRANCH, SessionMessage
+from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, SessionMessage
 from django_agent_sessions.store.contents import is_original_kept
 
-from .forms import MESSAGE, SESSION, ReasonForm, ScopeForm, Target, find_target
+from .forms import MESSAGE, SESSION, ScopeForm, Target, find_target
 from .preview import (
     MAX_SHOWN_PLACES,
     build_preview,
@@ -48,6 +49,7 @@ from .preview import (
     count_unsearched_messages,
 )
 
+_REDACTED = AuditEvent.Action.REDACTED
 _TEMPLATE = "agent_sessions/admin/redact.html"
 
 
@@ -128,7 +130,7 @@ def _count_forks(model_admin: Any, viewer: Viewer) -> int:
 
 
 def _confirm_response(model_admin: Any, viewer: Viewer, form: ScopeForm) -> HttpResponse:
-    reason_form = ReasonForm(viewer.request.POST)
+    reason_form = ReasonForm(_REDACTED, viewer.request.POST)
     if not reason_form.is_valid():
         return _preview_response(model_admin, viewer, form, _dry_run(viewer, form), why=reason_form)
     try:
@@ -211,7 +213,7 @@ def _preview_response(
         viewer,
         form,
         preview=result_preview,
-        why=why or ReasonForm(),
+        why=why or ReasonForm(_REDACTED),
         changed=changed,
         unread=_missing_files_text(result_preview.unread) if result_preview.unread else "",
         # States, titles and metadata keep no original, so they cannot be redacted under a hold.

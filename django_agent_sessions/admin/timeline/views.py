@@ -24,11 +24,13 @@ from django.urls import URLPattern, path, reverse
 from django.utils.cache import patch_cache_control
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
+from django_agent_sessions.admin.reason_form import ReasonForm
 from django_agent_sessions.admin.transcript.viewers import Viewer, get_viewer_or_404
 from django_agent_sessions.exceptions import AgentSessionsError, SessionNotFoundError
 from django_agent_sessions.governance.session_change import version_of
-from django_agent_sessions.models import MAIN_BRANCH
+from django_agent_sessions.models import MAIN_BRANCH, AuditEvent
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.timeline import Timeline
 from django_agent_sessions.timeline.references import parse_branch_number
@@ -50,6 +52,9 @@ _Outcome = tuple[str, str]
 
 def timeline_urls(model_admin: Any) -> list[URLPattern]:
     def url_pattern(route: str, function: Any, name: str) -> URLPattern:
+        # Keeps the reason out of error reports.
+        @sensitive_post_parameters("reason")
+        @sensitive_variables()
         def page(request: HttpRequest, **kwargs: Any) -> HttpResponse:
             viewer = get_viewer_or_404(model_admin, request, kwargs.pop("object_id"))
             try:
@@ -150,14 +155,18 @@ def fork(model_admin: Any, viewer: Viewer, message: UUID) -> HttpResponse:
     _require(viewer.can_fork)
     spot = get_message_or_404(viewer, message)
 
-    def apply() -> _Outcome:
-        key, _created = _timeline(viewer).fork(at=spot.key)
+    def apply(reason: str) -> _Outcome:
+        key, _created = _timeline(viewer, reason).fork(at=spot.key)
         name = f"{model_admin.admin_site.name}:agent_sessions_session_change"
         text = _("This is the fork. The original conversation did not change.")
         return text, reverse(name, args=[key])
 
     return _confirmation_response(
-        model_admin, viewer, confirmations.confirm_fork(viewer, spot), apply
+        model_admin,
+        viewer,
+        AuditEvent.Action.FORKED,
+        confirmations.confirm_fork(viewer, spot),
+        apply,
     )
 
 
@@ -166,8 +175,8 @@ def rewind(model_admin: Any, viewer: Viewer, message: UUID) -> HttpResponse:
     _require(viewer.can_change)
     spot = get_message_or_404(viewer, message)
 
-    def apply() -> _Outcome:
-        side_branch = _timeline(viewer).rewind(spot.agent, spot.key)
+    def apply(reason: str) -> _Outcome:
+        side_branch = _timeline(viewer, reason).rewind(spot.agent, spot.key)
         here = f"{viewer.page}?agent={spot.agent.id}"
         if side_branch is None:
             return _("There are no messages after this message."), here
@@ -180,7 +189,11 @@ def rewind(model_admin: Any, viewer: Viewer, message: UUID) -> HttpResponse:
         return text % {"count": count, "branch": side_branch.name}, here
 
     return _confirmation_response(
-        model_admin, viewer, confirmations.confirm_rewind(viewer, spot), apply
+        model_admin,
+        viewer,
+        AuditEvent.Action.REWOUND,
+        confirmations.confirm_rewind(viewer, spot),
+        apply,
     )
 
 
@@ -190,15 +203,14 @@ def switch(model_admin: Any, viewer: Viewer, agent: UUID, number: int) -> HttpRe
     record = get_agent_or_404(viewer, agent)
     branch = get_branch_or_404(viewer, record, number)
 
-    def apply() -> _Outcome:
-        side_branch = _timeline(viewer).switch_branch(record, number)
+    def apply(reason: str) -> _Outcome:
+        side_branch = _timeline(viewer, reason).switch_branch(record, number)
         text = _("Branch %(branch)s was restored. The former main branch is now %(other)s.")
         names = {"branch": branch.name, "other": side_branch.name}
         return text % names, f"{viewer.page}?agent={agent}"
 
-    return _confirmation_response(
-        model_admin, viewer, confirmations.confirm_switch(viewer, record, branch), apply
-    )
+    question = confirmations.confirm_switch(viewer, record, branch)
+    return _confirmation_response(model_admin, viewer, AuditEvent.Action.RESTORED, question, apply)
 
 
 def delete(model_admin: Any, viewer: Viewer, agent: UUID, number: int) -> HttpResponse:
@@ -207,13 +219,14 @@ def delete(model_admin: Any, viewer: Viewer, agent: UUID, number: int) -> HttpRe
     record = get_agent_or_404(viewer, agent)
     branch = get_branch_or_404(viewer, record, number)
 
-    def apply() -> _Outcome:
-        _timeline(viewer).delete_branch(record, number)
+    def apply(reason: str) -> _Outcome:
+        _timeline(viewer, reason).delete_branch(record, number)
         text = _("Branch %(branch)s was deleted.") % {"branch": branch.name}
         return text, f"{viewer.base_url}branches/?agent={agent}"
 
+    question = confirmations.confirm_delete(viewer, record, branch)
     return _confirmation_response(
-        model_admin, viewer, confirmations.confirm_delete(viewer, record, branch), apply
+        model_admin, viewer, AuditEvent.Action.BRANCH_DELETED, question, apply
     )
 
 
@@ -222,12 +235,16 @@ def restore(model_admin: Any, viewer: Viewer, snapshot: UUID) -> HttpResponse:
     _require(viewer.can_change)
     moment = get_snapshot_or_404(viewer, snapshot)
 
-    def apply() -> _Outcome:
-        _timeline(viewer).restore_snapshot(moment.agent, moment.key)
+    def apply(reason: str) -> _Outcome:
+        _timeline(viewer, reason).restore_snapshot(moment.agent, moment.key)
         return _("The snapshot was restored."), f"{viewer.page}?agent={moment.agent.id}"
 
     return _confirmation_response(
-        model_admin, viewer, confirmations.confirm_restore(viewer, moment), apply
+        model_admin,
+        viewer,
+        AuditEvent.Action.RESTORED,
+        confirmations.confirm_restore(viewer, moment),
+        apply,
     )
 
 
@@ -250,18 +267,27 @@ def _require(allowed: bool) -> None:
 
 
 def _confirmation_response(
-    model_admin: Any, viewer: Viewer, question: Confirmation, apply: Callable[[], _Outcome]
+    model_admin: Any,
+    viewer: Viewer,
+    action: AuditEvent.Action,
+    question: Confirmation,
+    apply: Callable[[str], _Outcome],
 ) -> HttpResponse:
     request = viewer.request
-    render = partial(_render, model_admin, viewer, "timeline_confirm", title=question.title)
+    form = ReasonForm(action, request.POST if request.method == "POST" else None)
+    render = partial(
+        _render, model_admin, viewer, "timeline_confirm", title=question.title, reason_form=form
+    )
     if request.method in ("GET", "HEAD"):
         return render(question=question)
     if request.method != "POST":
         return HttpResponseNotAllowed(["GET", "HEAD", "POST"])
     if question.blocked or request.POST.get("seen") != question.seen:
         return render(question=question, changed=not question.blocked)
+    if not form.is_valid():
+        return render(question=question)
     try:
-        text, url = apply()
+        text, url = apply(form.cleaned_data["reason"])
     except SessionNotFoundError:
         raise
     except AgentSessionsError as error:
@@ -284,11 +310,16 @@ def _render(model_admin: Any, viewer: Viewer, template: str, **extra: Any) -> Ht
     return TemplateResponse(viewer.request, f"agent_sessions/admin/{template}.html", context)
 
 
-def _timeline(viewer: Viewer) -> Timeline:
+def _timeline(viewer: Viewer, reason: str | None = None) -> Timeline:
     # A change of another process since the page was read is refused.
     seen = version_of(viewer.session)
     return Timeline(
-        viewer.session, viewer.request.user, viewer.using, expected=seen, records_reads=False
+        viewer.session,
+        viewer.request.user,
+        viewer.using,
+        expected=seen,
+        records_reads=False,
+        reason=reason,
     )
 
 

@@ -26,7 +26,7 @@ from django.db.models import QuerySet
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import RedactionScopeError
 from django_agent_sessions.governance.session_change import change
-from django_agent_sessions.models import Session
+from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.locking import write
 from django_agent_sessions.values.owners import EVERYBODY
@@ -99,6 +99,7 @@ def redact(
     Raises:
         SessionNotFoundError: The session does not exist, or has no such message.
         ReasonRequiredError: The reason is blank, and ``dry_run`` is false.
+        ReasonError: The reason has more than 2,000 characters.
         RedactionScopeError: A scope has a path that does not exist, or an empty or invalid text;
             or ``session`` is not a primary key.
         WorkLimitError: The search takes more than the budget of the request that it is part of.
@@ -124,6 +125,7 @@ def redact(
             lambda current: plan.apply(current, expected),
             what=what,
             actor=actor,
+            action=AuditEvent.Action.REDACTED,
             reason=reason,
             plan=plan,
             using=alias,

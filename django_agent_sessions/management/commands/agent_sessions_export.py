@@ -29,9 +29,11 @@ from django_agent_sessions.management.options import (
     add_actor,
     add_database,
     add_key,
+    add_reason,
     filter_by_key,
     get_actor,
     get_database,
+    get_reason,
     list_option,
     parse_datetime_option,
 )
@@ -96,9 +98,7 @@ class Command(StoppableCommand):
         group.add_argument(
             "--everybody", action="store_true", help="All sessions, with any owner or none."
         )
-        parser.add_argument(
-            "--reason", default="", help="The reason, for the audit trail (required)."
-        )
+        add_reason(parser)
         add_actor(parser, "agent_sessions_export")
         add_database(parser)
         parser.add_argument(
@@ -112,8 +112,8 @@ class Command(StoppableCommand):
         parser.add_argument("--no-progress", action="store_true", help="Do not show progress.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if not options["reason"].strip():
-            raise CommandError("an export requires a --reason")
+        # Required even if the setting does not: a command exports many sessions at once.
+        get_reason(options, AuditEvent.Action.EXPORTED, required=True)
         if options["place"] == STDOUT and options["format"] != JSONL:
             raise CommandError(f"{options['format']} requires a PLACE to write to")
         if options["blobs_beside"] and (options["format"], options["place"] == STDOUT) != (

@@ -23,10 +23,12 @@ from django_agent_sessions.management.options import (
     add_actor,
     add_database,
     add_key,
+    add_reason,
     filter_by_key,
     find_session,
     get_actor,
     get_database,
+    get_reason,
 )
 from django_agent_sessions.management.redaction_options import add_scopes, get_scopes
 from django_agent_sessions.management.terminal import (
@@ -74,7 +76,7 @@ class Command(StoppableCommand):
         )
         add_database(parser)
         add_scopes(parser)
-        parser.add_argument("--reason", default="", help="The reason, for the audit trail.")
+        add_reason(parser)
         add_actor(parser, "redact_agent_session")
         parser.add_argument(
             "--dry-run", action="store_true", help="Only list what would be redacted."
@@ -98,8 +100,8 @@ class Command(StoppableCommand):
             raise CommandError(
                 "nothing to redact: use --find-stdin, --detector or another option, see --help"
             )
-        if not options["dry_run"] and not options["reason"].strip():
-            raise CommandError("a redaction requires a --reason")
+        if not options["dry_run"]:
+            get_reason(options, AuditEvent.Action.REDACTED)
         alias = get_database(options)
         run = _Run(self, scopes, options, alias)
         try:

@@ -15,6 +15,7 @@ from django_agent_sessions.timeline.references import MAX_POSITION
 
 from .fields import (
     DisplayableField,
+    ReasonField,
     SessionIdField,
     StrictIntegerField,
     StrictSerializer,
@@ -100,6 +101,7 @@ class RewindSerializer(StrictSerializer):
     )
     # Not trimmed, because names are compared exactly.
     name = SessionIdField(trim_whitespace=False, help_text=_DEFAULT_NAME)
+    reason = ReasonField()
 
 
 class BranchCreateSerializer(StrictSerializer):
@@ -130,6 +132,7 @@ class ForkSerializer(StrictSerializer):
         help_text="The client's own id. If the same fork already exists with this id, it is "
         "returned.",
     )
+    reason = ReasonField()
 
 
 class SnapshotSerializer(serializers.ModelSerializer[Snapshot]):

@@ -16,6 +16,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from django_agent_sessions import conf
+from django_agent_sessions.audit import MAX_REASON
 from django_agent_sessions.content.blob_refs import BlobRef
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.exceptions import InvalidIdError
@@ -79,6 +80,19 @@ class StrictTextField(serializers.CharField):
         return str(super().to_internal_value(data))
 
 
+class ReasonField(StrictTextField):
+    """The reason of an action; the services refuse an empty one where it is required."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        defaults = {
+            "required": False,
+            "allow_blank": True,
+            "max_length": MAX_REASON,
+            "help_text": "The reason, kept in the audit trail. The server may require one.",
+        }
+        super().__init__(**{**defaults, **kwargs})
+
+
 class SessionIdField(StrictTextField):
     """An optional id or name that the client chooses."""
 
@@ -118,6 +132,12 @@ class StrictSerializer(serializers.Serializer[Any]):
                     {displayable(name)[:100]: [hint] for name in unknown[:10]}
                 )
         return super().to_internal_value(data)
+
+
+class ReasonSerializer(StrictSerializer):
+    """The reason of a change."""
+
+    reason = ReasonField()
 
 
 Table = list[tuple[str, Callable[[Any], Any], Callable[[Any], Any]]]

@@ -37,6 +37,8 @@ from django_agent_sessions.rest.schema import (
     IF_MATCH,
     IF_NONE_MATCH,
     NOT_MODIFIED,
+    REASON_PARAMETER,
+    RESTORE,
     REWIND,
     SCOPE_PARAMETERS,
     describe_view,
@@ -50,6 +52,7 @@ from django_agent_sessions.rest.serializers.branches import (
     SetAsideSerializer,
     SnapshotSerializer,
 )
+from django_agent_sessions.rest.serializers.fields import ReasonSerializer
 from django_agent_sessions.rest.serializers.messages import MessageSerializer
 from django_agent_sessions.timeline.references import (
     MAX_POSITION,
@@ -100,7 +103,9 @@ class RewindViewSet(AgentAPI):
         data = self.read_body(RewindSerializer)
 
         with named_by_fields(message="to"):
-            branch = self.timeline(row).rewind(agent, data["to"], name=data.get("name"))
+            branch = self.timeline(row, reason=data.get("reason")).rewind(
+                agent, data["to"], name=data.get("name")
+            )
         return Response(SetAsideSerializer({"branch": branch}).data)
 
 
@@ -177,7 +182,7 @@ class BranchViewSet(AgentAPI):
         "branches_delete",
         {204: "The branch was deleted."},
         errors=(400, 404, 409, 412),
-        parameters=[_NUMBER, IF_MATCH],
+        parameters=[_NUMBER, IF_MATCH, REASON_PARAMETER],
     )
     def destroy(self, request: Any, agent_key: UUID, number: int) -> Response:
         """Delete a side branch with its messages, unless the session is under legal hold."""
@@ -186,15 +191,16 @@ class BranchViewSet(AgentAPI):
         )
 
         check = partial(self._check_side_branch, "Switch to another branch before deleting it.")
-        self.timeline(row).delete_branch(agent, number, check)
+        self.timeline(row, reason=self.read_reason()).delete_branch(agent, number, check)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @operation(
         "branches_switch",
         {200: (SetAsideSerializer, "The former main branch, as a side branch.")},
-        errors=(400, 404, 409, 412),
+        errors=(400, 404, 409, 412, 413),
         parameters=[_NUMBER, IF_MATCH],
-        request=None,
+        request=ReasonSerializer,
+        examples=RESTORE,
     )
     @action(
         detail=True, methods=["post"], throttle_scope=ThrottleScope.BRANCH, pagination_class=None
@@ -205,9 +211,11 @@ class BranchViewSet(AgentAPI):
         The agent's state is restored as well, if a snapshot has it.
         """
         row, agent = self.find_agent(agent_key, SessionPermission.READ, SessionPermission.CHANGE)
+        reason = self.read_body(ReasonSerializer).get("reason")
 
         check = partial(self._check_side_branch, "The agent already uses it.")
-        former_main = self.timeline(row).switch_branch(agent, number, check)
+        timeline = self.timeline(row, reason=reason)
+        former_main = timeline.switch_branch(agent, number, check)
         return Response(SetAsideSerializer({"branch": former_main}).data)
 
     @operation(
@@ -323,9 +331,10 @@ class SnapshotViewSet(AgentAPI):
     @operation(
         "snapshots_restore",
         {200: (SnapshotSerializer, "The snapshot.")},
-        errors=(404, 409, 413),
+        errors=(400, 404, 409, 413),
         parameters=[_SNAPSHOT],
-        request=None,
+        request=ReasonSerializer,
+        examples=RESTORE,
     )
     @action(
         detail=True, methods=["post"], throttle_scope=ThrottleScope.BRANCH, pagination_class=None
@@ -336,8 +345,8 @@ class SnapshotViewSet(AgentAPI):
         Later messages are kept as a side branch, and the current state as another snapshot.
         """
         row, agent = self.find_agent(agent_key, SessionPermission.READ, SessionPermission.CHANGE)
-
-        return self._response(self.timeline(row).restore_snapshot(agent, snapshot))
+        reason = self.read_body(ReasonSerializer).get("reason")
+        return self._response(self.timeline(row, reason=reason).restore_snapshot(agent, snapshot))
 
     def _response(self, snapshot: SnapshotRecord, code: int = status.HTTP_200_OK) -> Response:
         return Response(self.get_serializer(snapshot).data, status=code)

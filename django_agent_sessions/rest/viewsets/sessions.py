@@ -19,6 +19,7 @@ from rest_framework.response import Response
 from django_agent_sessions import serving
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.governance import quotas, session_deletion
+from django_agent_sessions.governance.reasons import clean_reason
 from django_agent_sessions.interchange import export_markdown, export_sessions
 from django_agent_sessions.models import (
     AuditEvent,
@@ -56,6 +57,8 @@ from django_agent_sessions.rest.schema import (
     IF_MATCH,
     IF_NONE_MATCH,
     NOT_MODIFIED,
+    REASON,
+    REASON_PARAMETER,
     REDACT_SESSION,
     SCOPE_PARAMETERS,
     SESSION_PARAMETER,
@@ -213,13 +216,15 @@ class SessionViewSet(SessionDetailAPI):
     @operation(
         "sessions_delete",
         {204: "The session was deleted."},
-        errors=(404, 409),
-        parameters=[SESSION_PARAMETER],
+        errors=(400, 404, 409),
+        parameters=[SESSION_PARAMETER, REASON_PARAMETER],
     )
     def destroy(self, request: Any, session: UUID) -> Response:
         """Delete a session with all its messages, unless it is under legal hold."""
         row = self.session(session, SessionPermission.DELETE)
-        if not session_deletion.delete(row.pk, actor=request.user, via="api", using=self.using):
+        if not session_deletion.delete(
+            row.pk, reason=self.read_reason(), actor=request.user, via="api", using=self.using
+        ):
             raise Http404
         return Response(status=status.HTTP_204_NO_CONTENT)
 
@@ -270,7 +275,7 @@ class SessionViewSet(SessionDetailAPI):
         )
         data = self.read_body(ForkSerializer)
         with named_by_fields(message="at"):
-            key, created = self.timeline(row).fork(
+            key, created = self.timeline(row, reason=data.get("reason")).fork(
                 at=data.get("at"), title=data.get("title"), external_id=data.get("external_id")
             )
         sessions = request.path.rstrip("/").rsplit("/", 2)[0]
@@ -288,6 +293,7 @@ class SessionViewSet(SessionDetailAPI):
             OpenApiParameter(
                 "as", str, enum=[_MARKDOWN, _JSONL], default=_MARKDOWN, description="The format."
             ),
+            REASON_PARAMETER,
             response_header("Content-Disposition", "The name of the file.", 200),
         ],
     )
@@ -299,12 +305,19 @@ class SessionViewSet(SessionDetailAPI):
     )
     def export(self, request: Any, session: UUID) -> Any:
         """Return the whole conversation as a file: Markdown for people, JSON Lines for programs."""
-        reject_unknown_parameters(request, ["as"])
+        reject_unknown_parameters(request, ["as", REASON])
         form = request.query_params.get("as", _MARKDOWN)
         if form not in (_MARKDOWN, _JSONL):
             raise ValidationError({"as": [f"Must be {_MARKDOWN} or {_JSONL}."]})
         row = self.session(session, SessionPermission.READ, SessionPermission.EXPORT)
-        self.record(AuditEvent.Action.EXPORTED, row, format=form, messages=row.message_count)
+        reason = clean_reason(AuditEvent.Action.EXPORTED, self.read_reason())
+        self.record(
+            AuditEvent.Action.EXPORTED,
+            row,
+            reason=reason,
+            format=form,
+            messages=row.message_count,
+        )
         if form == _MARKDOWN:
             texts, ending = export_markdown(row, using=self.using), "md"
         else:

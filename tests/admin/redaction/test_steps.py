@@ -210,7 +210,7 @@ def test_a_form_that_says_too_little_is_shown_again(browser, talk, data, complai
     assert stored() == before
 
 
-@pytest.mark.parametrize("reason", ["", "  ", "ab"])
+@pytest.mark.parametrize("reason", ["", "  "])
 def test_without_a_reason_nothing_happens_and_the_preview_stays(browser, talk, reason):
     page = preview(browser, talk, **TEXT)
     before = stored()

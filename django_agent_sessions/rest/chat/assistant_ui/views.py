@@ -148,7 +148,9 @@ class ThreadView(AssistantUIView):
     def delete(self, request: Any, thread: UUID) -> Response:
         """Delete a thread with all its messages."""
         row = self.session(thread, SessionPermission.DELETE)
-        if not session_deletion.delete(row.pk, actor=request.user, via="api", using=self.using):
+        if not session_deletion.delete(
+            row.pk, reason=self.read_reason(), actor=request.user, via="api", using=self.using
+        ):
             raise Http404
         return Response(status=status.HTTP_204_NO_CONTENT)
 

@@ -1,0 +1,50 @@
+"""The reason of an action: whether it is required, and how long it may be.
+
+Pages, the API, commands and services ask here, so that they have the same rule.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django_agent_sessions import conf
+from django_agent_sessions.audit import MAX_REASON
+from django_agent_sessions.exceptions import ReasonError, ReasonRequiredError
+from django_agent_sessions.models import AuditEvent
+
+ACTIONS: Final = frozenset(
+    {
+        AuditEvent.Action.REDACTED,
+        AuditEvent.Action.HELD,
+        AuditEvent.Action.RELEASED,
+        AuditEvent.Action.EXPORTED,
+        AuditEvent.Action.DELETED,
+        AuditEvent.Action.FORKED,
+        AuditEvent.Action.REWOUND,
+        AuditEvent.Action.RESTORED,
+        AuditEvent.Action.BRANCH_DELETED,
+    }
+)
+"""The actions that have a reason; the setting ``REASON_REQUIRED`` names those that require one."""
+
+
+def is_required(action: AuditEvent.Action) -> bool:
+    """Return whether the action requires a reason."""
+    return action.value in conf.get_settings().REASON_REQUIRED
+
+
+def clean_reason(action: AuditEvent.Action, reason: str | None, *, what: str = "") -> str:
+    """Return the reason without surrounding whitespace; raise ``ReasonError`` if it is invalid.
+
+    ``what`` names the action and its session in the error.
+    """
+    text = (reason or "").strip()
+    prefix = f"{what}: " if what else ""
+    if not text and is_required(action):
+        raise ReasonRequiredError(f"{prefix}a reason is required for the action {action.value!r}")
+    if len(text) > MAX_REASON:
+        raise ReasonError(
+            f"{prefix}the reason for the action {action.value!r} has more than {MAX_REASON} "
+            "characters"
+        )
+    return text
