@@ -156,6 +156,17 @@ def test_a_deleted_thread_is_gone_and_its_deletion_recorded(cloud, thread):
     assert (event.actor, event.details) == ("ada", {"via": "api", "messages": 0})
 
 
+def test_a_thread_is_deleted_with_a_reason_where_one_is_required(cloud, thread, settings):
+    settings.AGENT_SESSIONS = {"REASON_REQUIRED": ["deleted"]}
+
+    refused = cloud.ask("delete", f"threads/{thread}")
+    assert (refused.status_code, refused.json()["code"]) == (400, "reason_required")
+    assert session_of(thread).pk
+
+    assert cloud.ask("delete", f"threads/{thread}", reason="Ticket 5120").status_code == 204
+    assert AuditEvent.objects.get(session=thread, action="deleted").reason == "Ticket 5120"
+
+
 def test_a_session_of_another_namespace_is_opened_renamed_and_deleted_too(cloud, ada):
     made = SessionStore(owner=ada, namespace="bot").create("holiday", title="H")
 
