@@ -138,9 +138,11 @@ def command(name: str, *arguments: str) -> Callable[[Talk, str], bool]:
         try:
             call_command(name, *options, stdout=io.StringIO(), stderr=io.StringIO())
         except CommandError as error:
-            assert "reason" in str(error)  # noqa: PT017 - accepted, or refused for this only
-            return False
-        return True
+            complaint = str(error)
+        else:
+            return True
+        assert "reason" in complaint
+        return False
 
     return act
 
