@@ -259,6 +259,9 @@ NO_ENTRIES = {
     "Runs.check_room": "it counts the answers of a signed-in user",
     "SessionState": "a value of events: the primary key in a row",
     "OwnerFigures": "a value of usage: the primary key in a row",
+    "quotas.check_branches": "it counts the branches of a signed-in user",
+    "quotas.check_bytes": "it counts the bytes of a signed-in user",
+    "quotas.check_sessions": "it counts the sessions of a signed-in user",
 }
 
 

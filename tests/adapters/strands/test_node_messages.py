@@ -330,7 +330,9 @@ def test_images_of_nodes_are_bytes():
 
     (message,) = SessionMessage.objects.values_list("message", flat=True)
     assert message["content"][1]["image"]["source"]["bytes"] == b"\x89PNG\r\n\x1a\n"
-    assert store.multi_agents.find(store.get("s"), "g").state == state  # type: ignore[union-attr]
+    found = store.multi_agents.find(store.get("s"), "g")
+    assert found is not None
+    assert found.state == state
 
 
 def test_the_export_of_messages_has_the_transcript_once(tmp_path):
