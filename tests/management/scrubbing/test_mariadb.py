@@ -9,12 +9,16 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connections, transaction
 
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import AuditEvent
 from django_agent_sessions.testing import columns_containing
+from tests.governance.redaction.planted_spellings import UNREAD
 from tests.governance.redaction.planting import SECRET
 
+from . import spellings
 from .conftest import ALIAS
 from .scenario import files_with, plant_everywhere, remove_everywhere
+from .spellings import forms_in, plant_every_spelling
 
 # A whole server each: ten seconds.
 pytestmark = pytest.mark.process
@@ -117,6 +121,17 @@ def test_neither_the_files_nor_the_bucket_the_log_and_the_audit_trail_have_it(pr
     assert SECRET not in log.text
     reasons = AuditEvent.objects.filter(action=AuditEvent.Action.REDACTED).values_list("reason")
     assert set(reasons) == {("She told us [REDACTED]",)}
+
+
+def test_no_byte_has_any_spelling_of_what_one_redaction_removed(private):
+    session = plant_every_spelling()
+    assert len(forms_in(private.data)) > 30
+
+    done = redact(session, Find(spellings.SECRET), reason="A request")
+    scrub()
+
+    assert len(done.unread) == len(UNREAD)
+    assert forms_in(private.data) == set()
 
 
 def test_without_the_logs_only_they_have_it(private):

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import io
 import sqlite3
+from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import AuditEvent
 from django_agent_sessions.testing import columns_containing, files_containing
+from tests.governance.redaction.planted_spellings import UNREAD
 from tests.governance.redaction.planting import SECRET
 
+from . import spellings
 from .scenario import files_with, plant_everywhere, remove_everywhere
+from .spellings import forms_in, plant_every_spelling
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("upstream_sqlite")]
 
@@ -66,6 +71,17 @@ def test_neither_the_files_nor_the_bucket_the_log_and_the_audit_trail_have_it(bu
     assert SECRET not in log.text
     reasons = AuditEvent.objects.filter(action=AuditEvent.Action.REDACTED).values_list("reason")
     assert set(reasons) == {("She told us [REDACTED]",)}
+
+
+def test_no_byte_has_any_spelling_of_what_one_redaction_removed():
+    session = plant_every_spelling()
+    assert len(forms_in(Path(connection.settings_dict["NAME"]).parent)) > 30
+
+    done = redact(session, Find(spellings.SECRET), reason="A request")
+    scrub()
+
+    assert len(done.unread) == len(UNREAD)
+    assert forms_in(Path(connection.settings_dict["NAME"]).parent) == set()
 
 
 def test_no_byte_of_the_files_has_what_another_program_deleted():
