@@ -13,10 +13,10 @@ from django.db import connection, transaction
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import AuditEvent
 from django_agent_sessions.testing import columns_containing, files_containing
+from tests.governance.redaction.planted_spellings import SECRET as SPELLED
 from tests.governance.redaction.planted_spellings import UNREAD
 from tests.governance.redaction.planting import SECRET
 
-from . import spellings
 from .scenario import files_with, plant_everywhere, remove_everywhere
 from .spellings import forms_in, plant_every_spelling
 
@@ -77,7 +77,7 @@ def test_no_byte_has_any_spelling_of_what_one_redaction_removed():
     session = plant_every_spelling()
     assert len(forms_in(Path(connection.settings_dict["NAME"]).parent)) > 30
 
-    done = redact(session, Find(spellings.SECRET), reason="A request")
+    done = redact(session, Find(SPELLED), reason="A request")
     scrub()
 
     assert len(done.unread) == len(UNREAD)
