@@ -242,6 +242,14 @@ bench: | $(BIN)/uv ## Measure against other session stores and the raw drivers (
 		--python "$(BENCH_PYTHON)" --extra all --no-default-groups --group bench --locked
 	$(BENCH)/bin/python -m benchmarks $(BENCH_ARGS)
 
+.PHONY: bench-events
+bench-events: $(INSTALLED) ## Measure streams of events (BENCH_ARGS).
+	$(BIN)/python -m benchmarks.events $(BENCH_ARGS)
+
+.PHONY: bench-pages
+bench-pages: $(INSTALLED) ## Measure pages of the API and the admin (BENCH_ARGS).
+	$(BIN)/python -m benchmarks.pages $(BENCH_ARGS)
+
 .PHONY: load
 load: $(INSTALLED) ## Serve 200 agents at once (MINUTES, AGENTS, SERVER=asgi|wsgi, DATABASE, LOAD=options).
 	@$(SYNC) --group load

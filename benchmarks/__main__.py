@@ -26,6 +26,12 @@ def main() -> int:
         metavar="NAME",
         help="measure only stores with this in their name, and the raw driver",
     )
+    parser.add_argument(
+        "--operation",
+        action="append",
+        metavar="NAME",
+        help='measure only this: "append some", "at once"; an unknown one names all',
+    )
     parser.add_argument("--quick", action="store_true", help="a smoke test on short conversations")
     parser.add_argument(
         "--write",
@@ -47,6 +53,10 @@ def main() -> int:
     from . import budgets, databases, measure, report, snapshots, starting, stores
     from .search_index import bytes_per_message
 
+    wanted = arguments.operation or measure.OPERATIONS
+    if unknown := set(wanted) - set(measure.OPERATIONS):
+        parser.error(f"{', '.join(unknown)} is none of {', '.join(measure.OPERATIONS)}")
+    is_partial = arguments.store or arguments.operation
     plan = measure.QUICK if arguments.quick else measure.Plan()
     found: list[report.Database] = []
     verdicts: list[budgets.Verdict] = []
@@ -57,21 +67,21 @@ def main() -> int:
     for alias in arguments.database or ["postgresql", "sqlite"]:
         with databases.prepared(alias):
             measured_stores, missing = stores.stores_for(alias, arguments.store or [""])
-            figures = asyncio.run(measure.measure(measured_stores, plan, missing))
+            figures = asyncio.run(measure.measure(measured_stores, plan, missing, wanted))
             remarks += missing
             packages += [package for store in measured_stores for package in store.packages]
             notes = [store.remark for store in measured_stores if store.remark]
-            if alias == "postgresql":
+            if alias == "postgresql" and "size" in wanted:
                 notes.append(bytes_per_message(alias))
             found.append(report.Database(databases.version(alias), figures, notes))
             # Ratios between conversations this short say nothing about the budgets.
             if not arguments.quick:
                 judged = budgets.judge(alias, figures)
-                verdicts += [v for v in judged if not arguments.store or v.kept is not None]
-            if not arguments.store:
+                verdicts += [v for v in judged if not is_partial or v.kept is not None]
+            if not is_partial:
                 # Many, because a save fills a page more of an SQLite file, or does not.
                 verdicts += snapshots.judge(alias, plan.some, plan.many, 3 * plan.rounds)
-    if not arguments.store:
+    if not is_partial:
         verdicts += starting.judge(2 * plan.rounds - 1)
     text = report.page(plan, found, verdicts, packages, dict.fromkeys(remarks))
     print(text)

@@ -9,7 +9,7 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence, Sized
+from collections.abc import Awaitable, Callable, Collection, Sequence, Sized
 from dataclasses import dataclass, field
 
 from . import memory
@@ -74,65 +74,76 @@ class Figures:
 Operation = Callable[[], Awaitable[object]]
 
 
-class Operations:
-    """The timed operations of one store, on conversations that are filled beforehand."""
+OPERATIONS = (
+    "append 0",
+    "append some",
+    "append many",
+    "batch",
+    "restore 10",
+    "restore some",
+    "restore many",
+    "latest",
+    "list",
+    "delete",
+    "at once",
+    "size",
+)
+"""What can be measured; the last two are no timed calls."""
 
-    def __init__(self, store: Store, plan: Plan) -> None:
+
+class Operations:
+    """The measured operations of one store, on conversations that are filled beforehand."""
+
+    def __init__(self, store: Store, plan: Plan, wanted: Collection[str]) -> None:
         self._store = store
         self._plan = plan
+        self._wanted = set(wanted)
+        if store.longest < plan.many:
+            self._wanted -= {"append many", "restore many", "latest", "delete"}
         self._numbers = itertools.count()
         self._kept: dict[str, Conversation] = {}
-        self._lists = True
 
     async def fill(self) -> Figures:
         """Writes the conversations that are appended to and read."""
         plan, found = self._plan, Figures()
         # The first one warms everything up that is done once.
-        for name, count in {"warm": 10, "few": 10}.items():
-            await self._keep(name, count)
-        longest = min(plan.many, self._store.longest)
-        before = await self._store.size()
-        await self._keep("many", longest)
-        after = await self._store.size()
-        if before is not None and after is not None:
-            found.size = (after - before) / longest
-        await self._talk(found)
-        await self._keep("some", plan.some)
-        await self._keep("append some", plan.some)
-        if self._is_long_enough:
-            await self._keep("append many", plan.many)
-        await self._keep("batches", 10)
-        for number in range(plan.concurrent):
-            self._kept[f"{number}"] = await self._store.concurrent(f"concurrent-{number}")
-        try:
-            await self._store.fill_sessions(plan.sessions)
-        except NotImplementedError:
-            self._lists = False
+        for name in ("warm", "few"):
+            await self._keep(name, 10)
+        if self._wanted & {"restore many", "latest", "size"}:
+            longest = min(plan.many, self._store.longest)
+            before = await self._store.size()
+            await self._keep("many", longest)
+            after = await self._store.size()
+            if before is not None and after is not None:
+                found.size = (after - before) / longest
+        if "size" in self._wanted:
+            await self._talk(found)
+        lengths = {
+            "restore some": plan.some,
+            "append some": plan.some,
+            "append many": plan.many,
+            "batch": 10,
+        }
+        for name in lengths.keys() & self._wanted:
+            await self._keep(name, lengths[name])
+        if "at once" in self._wanted:
+            for number in range(plan.concurrent):
+                self._kept[f"{number}"] = await self._store.concurrent(f"concurrent-{number}")
+        if "list" in self._wanted:
+            try:
+                await self._store.fill_sessions(plan.sessions)
+            except NotImplementedError:
+                self._wanted.remove("list")
         return found
 
-    def names(self, turn: int) -> dict[str, int]:
-        """The operations, with how often each runs in a turn."""
+    def times(self, name: str) -> int:
+        """How often an operation runs in a turn."""
+        if name not in self._wanted:
+            return 0
         appends = self._plan.appends
-        few = max(1, appends // 8)
-        times = {
-            "append 0": few,
-            "append some": appends,
-            "append many": appends,
-            "batch": few,
-            "restore 10": few,
-            "restore some": few,
-            "restore many": 2,
-            "latest": few,
-            "list": few,
-            # Each needs a conversation of its own.
-            "delete": (turn + 1) % 2,
-        }
-        if not self._is_long_enough:
-            for name in ("append many", "restore many", "latest", "delete"):
-                del times[name]
-        if not self._lists:
-            del times["list"]
-        return times
+        # A deletion needs a long conversation of its own.
+        special = {"append some": appends, "append many": appends, "restore many": 2, "delete": 1}
+        return special.get(name, max(1, appends // 8))
 
     async def prepare(self, name: str) -> Operation:
         """Makes ready what is not part of an operation."""
@@ -146,7 +157,7 @@ class Operations:
             return lambda: conversation.append(message)
         if kind == "batch":
             messages = self._store.messages(BATCH)
-            return lambda: self._kept["batches"].append_many(messages)
+            return lambda: self._kept["batch"].append_many(messages)
         if kind == "latest":
             return lambda: _expect(LATEST, self._kept["many"].latest(LATEST))
         if kind == "list":
@@ -160,7 +171,7 @@ class Operations:
             return lambda: self._store.delete(doomed)
         key, count = {
             "10": ("few", 10),
-            "some": ("some", self._plan.some),
+            "some": ("restore-some", self._plan.some),
             "many": ("many", self._plan.many),
         }[where]
         return lambda: _expect(count, _length(self._store.restore(key)))
@@ -174,10 +185,6 @@ class Operations:
             *(_append_all(self._kept[f"{number}"], messages[number]) for number in range(count))
         )
         return count * each / (time.perf_counter() - started)
-
-    @property
-    def _is_long_enough(self) -> bool:
-        return self._store.longest >= self._plan.many
 
     async def _keep(self, name: str, count: int) -> None:
         conversation = await self._store.conversation(name.replace(" ", "-"))
@@ -202,7 +209,12 @@ class Operations:
             found.size = (larger - size) / (2 * turns)
 
 
-async def measure(stores: Sequence[Store], plan: Plan, missing: list[str]) -> dict[str, Figures]:
+async def measure(
+    stores: Sequence[Store],
+    plan: Plan,
+    missing: list[str],
+    wanted: Collection[str] = OPERATIONS,
+) -> dict[str, Figures]:
     """Measures stores side by side."""
     alias = stores[0].alias
     figures, operations, started = {}, {}, []
@@ -214,7 +226,7 @@ async def measure(stores: Sequence[Store], plan: Plan, missing: list[str]) -> di
             missing.append(f"{store.name} is left out: {error}")
             continue
         started.append(store)
-        operations[store.name] = made = Operations(store, plan)
+        operations[store.name] = made = Operations(store, plan, wanted)
         figures[store.name] = await made.fill()
     stores = started
     settle(alias)
@@ -228,21 +240,21 @@ async def measure(stores: Sequence[Store], plan: Plan, missing: list[str]) -> di
         # Nobody always comes after the same neighbour.
         order = [store.name for store in stores]
         order = order[turn % len(order) :] + order[: turn % len(order)]
-        for operation in Operations(stores[0], plan).names(turn):
+        for operation in OPERATIONS[:-2]:
             for name in order:
-                await _turn(operations[name], operation, turn, taken[name, operation])
-        for name in order:
-            rates[name].append(await operations[name].write_at_once())
+                await _turn(operations[name], operation, taken[name, operation])
+        if "at once" in wanted:
+            for name in order:
+                rates[name].append(await operations[name].write_at_once())
     for (name, operation), seconds in taken.items():
         if seconds:
             figures[name].seconds[operation] = statistics.median(seconds)
-            turns = (operations[name].names(turn)[operation] for turn in range(plan.rounds))
-            if len(seconds) < sum(turns):
+            if len(seconds) < plan.rounds * operations[name].times(operation):
                 figures[name].fewer.add(operation)
     for name, found in rates.items():
         figures[name].rate = statistics.median(found)
     for store in stores[: plan.processes]:
-        if store.longest >= plan.many:
+        if "size" in wanted and store.longest >= plan.many:
             _tell(f"{alias}: {store.name} restores in a process of its own")
             figures[store.name].memory = memory.ask(store, "many", warm="few")
     for store in stores:
@@ -251,8 +263,8 @@ async def measure(stores: Sequence[Store], plan: Plan, missing: list[str]) -> di
     return figures
 
 
-async def _turn(operations: Operations, name: str, turn: int, taken: list[float]) -> None:
-    for _ in range(operations.names(turn).get(name, 0)):
+async def _turn(operations: Operations, name: str, taken: list[float]) -> None:
+    for _ in range(operations.times(name)):
         if sum(taken) > PATIENCE:
             return
         operation = await operations.prepare(name)

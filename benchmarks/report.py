@@ -106,6 +106,8 @@ def _comparison(
     columns: Mapping[str, str], measured: Measured, more: Mapping[str, Sequence[str]]
 ) -> str:
     raw = next(iter(measured.values()))
+    found = {name for figures in measured.values() for name in figures.seconds}
+    columns = {name: title for name, title in columns.items() if name in found}
     rows = [
         [name, *(_cell(figures, raw, operation) for operation in columns)]
         for name, figures in measured.items()
