@@ -2,7 +2,8 @@
 
 A conversation may have a hundred thousand messages, and one of them 50 MB. A page therefore reads
 small columns first (keys, counts, and the size of each payload, which the database computes), and
-then only the payloads that fit.
+then only the payloads that fit. With ``MessageQuery.eager`` the first statement also reads those
+payloads that are so small that all of them fit; most pages have no others.
 """
 
 from __future__ import annotations
@@ -77,10 +78,13 @@ class MessagePreview:
     original: bool
     """Whether the original of a redacted message is kept; False unless requested."""
 
-    read: bool = False
-    """Whether the payload was read."""
-
     payload: Any = None
+    read: bool = False
+    """Whether the payload is shown."""
+
+    fetched: bool = False
+    """Whether the payload was read with the row."""
+
     head: str = ""
     """Beginning of the text, if the payload was not read."""
 
@@ -110,6 +114,8 @@ class MessageQuery:
     """Number of the agent's branch."""
     alias: str = ""
     """Alias of a replica to read from; by default the store's database."""
+    eager: bool = False
+    """Whether to read small payloads with their rows."""
 
     @property
     def using(self) -> str:
@@ -212,32 +218,52 @@ def _read(
 ) -> tuple[list[MessagePreview], bool]:
     """Read messages in one direction; return them and whether there are more."""
     order = scope.key if forwards else f"-{scope.key}"
+    messages = scope.messages.filter(condition).annotate(
+        size=OctetLength(VISIBLE_TEXT), original=_has_original(originals)
+    )
+    columns = _COLUMNS
+    if scope.eager:
+        # One in so many fits however large the others are, with those on the other side.
+        small = MAX_PAGE_BYTES // (2 * count)
+        messages = messages.annotate(content=_payload_if(Q(size__lte=small)))
+        columns = [*columns, "content"]
     fetched = [
         MessagePreview(*values)
-        for values in scope.messages.filter(condition)
-        .annotate(size=OctetLength(VISIBLE_TEXT), original=_has_original(originals))
-        .order_by(order)
-        .values_list(
-            "id",
-            "agent_id",
-            "branch",
-            "message_id",
-            "role",
-            "input_tokens",
-            "output_tokens",
-            "latency_ms",
-            "redacted_at",
-            "redaction",
-            "created_at",
-            "updated_at",
-            "run_id",
-            "revision",
-            "size",
-            "original",
-        )[: count + 1]
+        for values in messages.order_by(order).values_list(*columns)[: count + 1]
     ]
+    if scope.eager:
+        for row in fetched:
+            row.fetched = row.size <= small
     rows = fetched[:count]
     return (rows if forwards else rows[::-1]), len(fetched) > count
+
+
+_COLUMNS = [
+    "id",
+    "agent_id",
+    "branch",
+    "message_id",
+    "role",
+    "input_tokens",
+    "output_tokens",
+    "latency_ms",
+    "redacted_at",
+    "redaction",
+    "created_at",
+    "updated_at",
+    "run_id",
+    "revision",
+    "size",
+    "original",
+]
+
+
+def _payload_if(condition: Q) -> Case:
+    return Case(
+        When(condition, then=visible_payload()),
+        default=Value(None),
+        output_field=ExactJSONField(null=True),
+    )
 
 
 def _has_original(requested: bool) -> Any:
@@ -268,20 +294,26 @@ def read_payloads(
     ):
         row.read = whole or row.size <= min(MAX_PAYLOAD_BYTES_SHOWN, bytes_left)
         bytes_left -= row.size if row.read else 0
-    unread = [row.id for row in rows if not row.read]
-    beginnings = When(pk__in=unread, then=Substr("text", 1, TEXT_BEGINNING_LENGTH))
-    payloads = When(pk__in=unread, then=Value(None))
+    missing = [row for row in rows if not (row.read and row.fetched)]
+    if not missing:
+        return
     contents = (
-        scope.messages.filter(pk__in=[row.id for row in rows])
+        scope.messages.filter(pk__in=[row.id for row in missing])
         .annotate(
-            content=Case(
-                payloads, default=visible_payload(), output_field=ExactJSONField(null=True)
+            content=_payload_if(Q(pk__in=[row.id for row in missing if row.read])),
+            head=Case(
+                When(
+                    pk__in=[row.id for row in missing if not row.read],
+                    then=Substr("text", 1, TEXT_BEGINNING_LENGTH),
+                ),
+                default=Value(""),
+                output_field=TextField(),
             ),
-            head=Case(beginnings, default=Value(""), output_field=TextField()),
         )
         .values_list("pk", "content", "head")
     )
     by_key = {key: (payload, head) for key, payload, head in contents}
-    rows[:] = [row for row in rows if row.id in by_key]
-    for row in rows:
-        row.payload, row.head = by_key[row.id]
+    gone = {row.id for row in missing} - by_key.keys()
+    rows[:] = [row for row in rows if row.id not in gone]
+    for row in missing:
+        row.payload, row.head = by_key.get(row.id, (None, ""))

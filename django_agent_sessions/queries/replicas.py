@@ -27,6 +27,7 @@ from django_agent_sessions.db.db_errors import is_conflict, is_lost_connection
 from django_agent_sessions.models import Session
 
 R = TypeVar("R")
+S = TypeVar("S")
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -35,14 +36,15 @@ COOKIE = "agent_sessions_wrote"
 
 _READ_METHODS = frozenset({"GET", "HEAD"})
 _SAFE_METHODS = _READ_METHODS | {"OPTIONS", "TRACE"}
+VERSION_ONLY = ("redaction_epoch", "namespace", "scope")
+"""Columns that a list of sessions shows to nobody, but that are compared with the primary."""
+
 _VERSION_COLUMNS = (
-    "redaction_epoch",
+    *VERSION_ONLY,
     "redactions",
     "message_count",
     "updated_at",
     "last_activity_at",
-    "namespace",
-    "scope",
     "owner_id",
 )
 
@@ -72,10 +74,8 @@ def read_with_fallback(
     return read(primary)
 
 
-def list_sessions(
-    request: HttpRequest, read: Callable[[str], Sequence[Session]]
-) -> Sequence[Session]:
-    """Read a page of a list of sessions."""
+def list_sessions(request: HttpRequest, read: Callable[[str], Sequence[S]]) -> Sequence[S]:
+    """Read a page of a list of sessions: instances, or rows with their columns."""
     return read_with_fallback(
         request, read, lambda rows: _has_same_versions(rows, bridge.database())
     )
@@ -106,14 +106,14 @@ def set_primary_cookie(request: HttpRequest, response: HttpResponseBase) -> None
         )
 
 
-def _has_same_versions(rows: Sequence[Session], alias: str) -> bool:
+def _has_same_versions(rows: Sequence[Any], alias: str) -> bool:
     """Return whether another database has the same versions of sessions."""
     if not rows:
         return True
-    rows_in_alias = Session.objects.using(alias).filter(pk__in=[row.pk for row in rows]).order_by()
+    rows_in_alias = Session.objects.using(alias).filter(pk__in=[row.id for row in rows]).order_by()
     versions: set[Any] = set(rows_in_alias.values_list("pk", *_VERSION_COLUMNS))
     return all(
-        (row.pk, *(getattr(row, column) for column in _VERSION_COLUMNS)) in versions for row in rows
+        (row.id, *(getattr(row, column) for column in _VERSION_COLUMNS)) in versions for row in rows
     )
 
 

@@ -115,3 +115,14 @@ class SessionFilter(filters.FilterSet):  # type: ignore[misc] # django-filter ha
         """Return the sessions that have an agent of this id."""
         agents = SessionAgent.objects.using(sessions.db).filter(session=OuterRef("pk"))
         return sessions.filter(Exists(agents.filter(agent_id=value)))
+
+
+class SessionFilterBackend(filters.DjangoFilterBackend):  # type: ignore[misc] # no types
+    """Filters by :class:`SessionFilter`; builds no form for a request that names no filter."""
+
+    def filter_queryset(self, request: Any, queryset: Any, view: Any) -> Any:
+        """Return the rows that the request's parameters select."""
+        unused = SessionFilter.base_filters.keys().isdisjoint(request.query_params)
+        if unused and self.get_filterset_class(view, queryset) is SessionFilter:
+            return queryset
+        return super().filter_queryset(request, queryset, view)

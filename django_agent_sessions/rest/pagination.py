@@ -269,7 +269,7 @@ _SEARCH = {
 class SessionPagination(KeysetPagination):
     """Pages of sessions, most recently active first."""
 
-    order = ("last_activity_at", "pk")
+    order = ("last_activity_at", "id")
     newest_first = True
     result_name = "session"
     parameters = (QUERY,)

@@ -102,6 +102,8 @@ def test_a_place_need_not_be_among_what_is_looked_for(seven, api):
 
 
 def test_a_message_that_goes_while_a_page_is_read_is_not_on_it(seven, api, monkeypatch):
+    large = said("user", "x" * message_pages.MAX_PAGE_BYTES)
+    seven.say(large)
     fill = message_pages.read_payloads
 
     def popped(*given: Any, **more: Any) -> None:
@@ -110,8 +112,8 @@ def test_a_message_that_goes_while_a_page_is_read_is_not_on_it(seven, api, monke
 
     monkeypatch.setattr(message_pages, "read_payloads", popped)
     page = listed(api, seven)
-    assert texts(page) == [f"m{number}" for number in range(6)]
-    assert api.get(seven.messages[-1]).status_code == 404
+    assert texts(page) == [f"m{number}" for number in range(7)]
+    assert api.get(seven.say(large)).status_code == 404
 
 
 def test_lists_hold_the_main_branch_only(seven, api):

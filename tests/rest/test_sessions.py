@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
+from django.utils import timezone
 
 from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.models import AuditEvent, Session
-from django_agent_sessions.rest.base import compute_etag
+from django_agent_sessions.rest.base import SafeJSONRenderer, compute_etag
+from django_agent_sessions.rest.serializers.sessions import SessionRowSerializer
 from django_agent_sessions.store import SessionStore
 
 from .conftest import Talk
@@ -34,6 +37,16 @@ def test_rows_of_a_list_carry_nothing_that_was_said(api, trip):
     assert "Lisbon" not in answer.content.decode()
     assert "metadata" not in answer.json()["results"][0]
     assert answer["Cache-Control"] == "private, no-store"
+
+
+def test_rows_of_a_list_are_what_the_documented_serializer_makes_of_sessions(api, trip, ada):
+    SessionStore(owner=ada).create("archived", external_id="a\u2028b", title="\ud800 <b>")
+    Session.objects.filter(session_id="archived").update(
+        archived_at=timezone.now(), legal_hold=True, input_tokens=2**40
+    )
+    rows = Session.objects.recent_first()
+    expected = SafeJSONRenderer().render(SessionRowSerializer(rows, many=True).data)
+    assert api.get(SESSIONS).json()["results"] == json.loads(expected)
 
 
 def test_moments_are_written_as_javascript_writes_them(api, trip):

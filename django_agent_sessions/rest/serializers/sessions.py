@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cache
 from typing import Any, ClassVar
 
 from rest_framework import serializers
@@ -16,9 +18,12 @@ from .fields import (
     StrictBooleanField,
     StrictSerializer,
     StrictTextField,
+    Table,
     UTCDateTimeField,
     check_metadata_size,
     displayable_json,
+    represent,
+    table_of,
 )
 
 _STATE = "Only for users with the permission `view_sessionagent`."
@@ -61,6 +66,21 @@ class SessionRowSerializer(serializers.ModelSerializer[Session]):
             "expires_at",
         ]
         read_only_fields = fields
+
+
+def represent_rows(rows: Iterable[Any]) -> list[dict[str, Any]]:
+    """Represent rows of :data:`ROW_COLUMNS` as :class:`SessionRowSerializer` does, but faster."""
+    table = _row_table()
+    return [represent(row, table) for row in rows]
+
+
+@cache
+def _row_table() -> Table:
+    return table_of(SessionRowSerializer)
+
+
+ROW_COLUMNS = ["owner_id" if name == "owner" else name for name in SessionRowSerializer.Meta.fields]
+"""The columns that the list of sessions reads."""
 
 
 class SaidSerializer(serializers.Serializer[Any]):

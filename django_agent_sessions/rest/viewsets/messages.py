@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -74,7 +75,7 @@ class MessageListMixin(SessionAPI):
         reading = MessageContext.of(
             row, using, media_url=media_url(self), raw=boolean_parameter(self.request, RAW)
         )
-        scope = scope_of(reading, using)
+        scope = replace(scope_of(reading, using), eager=True)
         window = view.paginator.read(self.request, scope, view=self)
         if window.rows:
             message_pages.read_payloads(scope, window.rows)
@@ -252,7 +253,7 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
         return self.session_of(SessionMessage.objects.filter(pk=message), *needed)
 
     def _read(self, session: Session, key: UUID) -> MessagePreview:
-        scope = MessageQuery(session, only=frozenset([key]))
+        scope = MessageQuery(session, only=frozenset([key]), eager=True)
         rows = message_pages.first_page(scope, count=1).rows
         if rows:
             message_pages.read_payloads(scope, rows, whole=True)

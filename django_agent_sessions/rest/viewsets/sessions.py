@@ -9,7 +9,6 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Count, Exists, OuterRef, Sum
 from django.http import Http404
-from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import status
 from rest_framework.decorators import action
@@ -37,7 +36,7 @@ from django_agent_sessions.rest.base import (
     require_match,
 )
 from django_agent_sessions.rest.changes import named_by_fields
-from django_agent_sessions.rest.filters import SessionFilter
+from django_agent_sessions.rest.filters import SessionFilter, SessionFilterBackend
 from django_agent_sessions.rest.pagination import (
     SessionPagination,
     is_search,
@@ -68,11 +67,13 @@ from django_agent_sessions.rest.schema import (
 )
 from django_agent_sessions.rest.serializers.branches import ForkSerializer
 from django_agent_sessions.rest.serializers.sessions import (
+    ROW_COLUMNS,
     SessionChangeSerializer,
     SessionCreateSerializer,
     SessionRowSerializer,
     SessionSerializer,
     UsageSerializer,
+    represent_rows,
 )
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.ids import new_id
@@ -94,7 +95,7 @@ class SessionViewSet(SessionDetailAPI):
     serializer_class = SessionSerializer
     row_serializer_class: ClassVar[type[SessionRowSerializer]] = SessionRowSerializer
     pagination_class = SessionPagination
-    filter_backends: Any = [DjangoFilterBackend]
+    filter_backends: Any = [SessionFilterBackend]
     filterset_class = SessionFilter
 
     def get_throttles(self) -> list[Any]:
@@ -124,8 +125,11 @@ class SessionViewSet(SessionDetailAPI):
         paginator: Any = self.paginator
         paginator.reject_unknown_parameters(request, self)
         query = search_query(request)
+        serializer = self.row_serializer_class
+        # A project's own serializer may read any attribute of the model.
+        values = serializer is SessionRowSerializer
 
-        def read(using: str) -> Sequence[Session]:
+        def read(using: str) -> Sequence[Any]:
             # Without joins, so that the database reads the page in the order of the index.
             queryset = self.reached_sessions().using(using).defer("metadata", "origin")
             reached: Any = self.filter_queryset(queryset)
@@ -134,14 +138,20 @@ class SessionViewSet(SessionDetailAPI):
                 result = find_sessions(query, sessions=reached, content=True, using=using)
                 sessions = sessions.filter(pk__in=result.sessions)
                 more["search"] = {"truncated": result.truncated, "limited": result.limited}
-            rows: Sequence[Session] = paginator.paginate_queryset(sessions, request, view=self)
+            if values:
+                sessions = sessions.values_list(*ROW_COLUMNS, *replicas.VERSION_ONLY, named=True)
+            rows: Sequence[Any] = paginator.paginate_queryset(sessions, request, view=self)
             return rows
 
         rows = replicas.list_sessions(request, read)
         if self.asks_for_everybody:
             self._record_listing(rows, searched=bool(query))
-        data = self.row_serializer_class(rows, many=True, context=self.get_serializer_context())
-        response: Response = paginator.get_paginated_response(data.data, **more)
+        data = (
+            represent_rows(rows)
+            if values
+            else serializer(rows, many=True, context=self.get_serializer_context()).data
+        )
+        response: Response = paginator.get_paginated_response(data, **more)
         return response
 
     @operation(
@@ -383,10 +393,10 @@ class SessionViewSet(SessionDetailAPI):
             raise Http404
         return (store.sessions.update(record.id, **fields) if fields else record), False
 
-    def _record_listing(self, rows: Sequence[Session], *, searched: bool) -> None:
+    def _record_listing(self, rows: Sequence[Any], *, searched: bool) -> None:
         """Record that titles of other users' sessions are about to be shown."""
         details: dict[str, Any] = {"sessions": len(rows)}
         if rows:
-            details |= {"first": str(rows[0].pk), "last": str(rows[-1].pk)}
+            details |= {"first": str(rows[0].id), "last": str(rows[-1].id)}
         action = AuditEvent.Action.SEARCHED if searched else AuditEvent.Action.READ
         self.record(action, **details)
