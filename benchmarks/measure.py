@@ -129,6 +129,8 @@ class Operations:
         if "at once" in self._wanted:
             for number in range(plan.concurrent):
                 self._kept[f"{number}"] = await self._store.concurrent(f"concurrent-{number}")
+            # Opens the connections of every pool.
+            await self.write_at_once()
         if "list" in self._wanted:
             try:
                 await self._store.fill_sessions(plan.sessions)
