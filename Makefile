@@ -250,6 +250,10 @@ bench-events: $(INSTALLED) ## Measure streams of events (BENCH_ARGS).
 bench-pages: $(INSTALLED) ## Measure pages of the API and the admin (BENCH_ARGS).
 	$(BIN)/python -m benchmarks.pages $(BENCH_ARGS)
 
+.PHONY: bench-without
+bench-without: $(INSTALLED) ## Measure what each hand-made mechanism buys (BENCH_ARGS=a part of its name).
+	$(BIN)/python -m benchmarks.without $(BENCH_ARGS)
+
 .PHONY: load
 load: $(INSTALLED) ## Serve 200 agents at once (MINUTES, AGENTS, SERVER=asgi|wsgi, DATABASE, LOAD=options).
 	@$(SYNC) --group load
