@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import chain
 
 from django.forms.utils import flatatt
-from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from .escaping import html, join
 from .formatting import format_duration, format_integer
 
 HEIGHT = 100
@@ -34,28 +34,28 @@ def picture(
     width: int, height: int, content: Iterable[SafeString], attributes: Mapping[str, str]
 ) -> SafeString:
     """Return an SVG that the stylesheet stretches to the available width."""
-    return format_html(
+    return html(
         '<svg viewBox="0 0 {} {}" preserveAspectRatio="none"{}>{}</svg>',
         str(width),
         str(height),
         flatatt({**attributes, "focusable": "false"}),
-        format_html_join("", "{}", ((part,) for part in content)),
+        join(content),
     )
 
 
 def rect(css: str, x: float, y: float, width: float, height: float, tip: str = "") -> SafeString:
     """Return a rectangle with a tooltip; its numbers are the same in every language."""
-    return format_html(
+    return html(
         '<rect class="{}" x="{}" y="{}" width="{}" height="{}">{}</rect>',
         css,
         *(f"{round(number, 2):g}" for number in (x, y, width, height)),
-        format_html("<title>{}</title>", tip) if tip else "",
+        html("<title>{}</title>", tip) if tip else "",
     )
 
 
 def path(css: str, steps: str) -> SafeString:
     """Return a path whose line keeps its width in a stretched SVG."""
-    return format_html(
+    return html(
         '<path class="{}" fill="none" vector-effect="non-scaling-stroke" d="{}"/>', css, steps
     )
 
@@ -153,8 +153,8 @@ def _chart(
     ids = {"title": f"usage-{slug}-title", "desc": f"usage-{slug}-desc"}
     described = _description(series, axis, cell)
     parts = [
-        format_html('<title id="{}">{}</title>', ids["title"], title),
-        format_html('<desc id="{}">{}</desc>', ids["desc"], described),
+        html('<title id="{}">{}</title>', ids["title"], title),
+        html('<desc id="{}">{}</desc>', ids["desc"], described),
         path("usage-grid", "".join(f"M0 {y}H{width}" for y in (0, HEIGHT // 2, HEIGHT))),
         *content,
         *(

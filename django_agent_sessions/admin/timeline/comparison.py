@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from django.utils.safestring import SafeString
+
 from django_agent_sessions.admin.transcript import sidebar
 from django_agent_sessions.admin.transcript.builder import TranscriptBuilder
+from django_agent_sessions.admin.transcript.markup import Markup
 from django_agent_sessions.admin.transcript.view_models import SpeakerTurn
 from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.models import MAIN_BRANCH, SessionAgent
@@ -23,7 +27,7 @@ class ComparedBranch:
     """The messages of a branch after the common ones."""
 
     branch: BranchRecord
-    turns: list[SpeakerTurn]
+    conversation: SafeString
     page: str
     """URL of the branch's own page."""
 
@@ -81,11 +85,12 @@ def _side(
     agent: AgentRecord,
     branch: BranchRecord,
     window: MessagePage,
-    turns: list[SpeakerTurn],
+    turns: Sequence[SpeakerTurn],
     common: int,
 ) -> ComparedBranch:
     # The main branch's page has no branch parameter.
     number = None if branch.number == MAIN_BRANCH else branch.number
     query = partial(viewer.query, agent=agent.id, branch=number)
     later = query(after=window.rows[-1].id) if window.rows and window.later else ""
-    return ComparedBranch(branch, turns, f"{viewer.page}{query()}", later, branch.length - common)
+    conversation, page = Markup(viewer).turns(turns), f"{viewer.page}{query()}"
+    return ComparedBranch(branch, conversation, page, later, branch.length - common)

@@ -16,11 +16,11 @@ from uuid import UUID
 from django.db.models import Case, F, IntegerField, Q, Value, When
 from django.db.models.lookups import LessThanOrEqual
 from django.utils import formats
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from django_agent_sessions.admin.charts import picture, rect
+from django_agent_sessions.admin.escaping import html
 from django_agent_sessions.admin.formatting import format_integer, to_local_time
 from django_agent_sessions.models.functions import OctetLength, count_occurrences
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
@@ -121,9 +121,10 @@ def activity_chart(
     if not newest:
         return None
     columns = _columns(newest)
+    times = [_format_time(points[0]) for points in columns]
     figures = _figures(newest, voices)
     return ActivityChart(
-        strips=[*_lanes(columns, figures, link), *_bars(columns)],
+        strips=[*_lanes(columns, times, figures, link), *_bars(columns, times)],
         figures=figures,
         messages=len(newest),
         cut=len(found) > MAX_CHART_MESSAGES,
@@ -175,7 +176,10 @@ def _columns(points: Sequence[Point]) -> list[list[Point]]:
 
 
 def _lanes(
-    columns: Sequence[list[Point]], figures: Sequence[AgentActivity], link: str
+    columns: Sequence[list[Point]],
+    times: Sequence[str],
+    figures: Sequence[AgentActivity],
+    link: str,
 ) -> list[ChartRow]:
     strips = []
     for each in figures[:_MAX_LANES]:
@@ -183,9 +187,9 @@ def _lanes(
         bars = []
         for number, points in enumerate(columns):
             if height := _bar_height(points, each.voice.id):
-                when, key = _format_time(points[0]), points[0].id
+                when, key = times[number], points[0].id
                 bar = rect(css, number, _CHART_HEIGHT - height, _BAR, height, when)
-                bars.append(format_html(_LINK, link, key, key, when, bar))
+                bars.append(html(_LINK, link, key, key, when, bar))
         label = _("Turns of %(agent)s") % {"agent": each.voice.name}
         svg = _svg(label, len(columns), bars, role="group")
         strips.append(ChartRow(each.voice.name, str(each.messages), svg, each.voice.colour))
@@ -204,7 +208,7 @@ def _bar_height(points: Sequence[Point], agent: UUID) -> int:
     )
 
 
-def _bars(columns: Sequence[list[Point]]) -> list[ChartRow]:
+def _bars(columns: Sequence[list[Point]], times: Sequence[str]) -> list[ChartRow]:
     def latency(points: Sequence[Point]) -> int:
         return max((point.latency_ms or 0 for point in points), default=0)
 
@@ -218,9 +222,9 @@ def _bars(columns: Sequence[list[Point]]) -> list[ChartRow]:
         return sum(point.failed for point in points)
 
     strips = [
-        _bar_strip(_("Latency"), columns, latency, _format_seconds),
-        _bar_strip(_("Tokens"), columns, tokens, format_integer),
-        _bar_strip(_("Tool calls"), columns, calls, format_integer, failures),
+        _bar_strip(_("Latency"), columns, times, latency, _format_seconds),
+        _bar_strip(_("Tokens"), columns, times, tokens, format_integer),
+        _bar_strip(_("Tool calls"), columns, times, calls, format_integer, failures),
     ]
     return [strip for strip in strips if strip is not None]
 
@@ -228,6 +232,7 @@ def _bars(columns: Sequence[list[Point]]) -> list[ChartRow]:
 def _bar_strip(
     label: str,
     columns: Sequence[list[Point]],
+    times: Sequence[str],
     measure: Callable[[Sequence[Point]], int],
     format_value: Callable[[int], str],
     failures: Callable[[Sequence[Point]], int] | None = None,
@@ -241,7 +246,7 @@ def _bar_strip(
     for number, value in enumerate(values):
         if (height := value / peak * _CHART_HEIGHT) > 0:
             css = "as-fill-bad" if failed[number] else "as-fill-plain"
-            tip = f"{_format_time(columns[number][0])}: {format_value(value)}"
+            tip = f"{times[number]}: {format_value(value)}"
             bars.append(rect(css, number, _CHART_HEIGHT - height, _BAR, height, tip))
     return ChartRow(label, format_value(peak), _svg(label, len(columns), bars))
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.template.defaultfilters import filesizeformat
-from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_agent_sessions.admin.escaping import html, join
 from django_agent_sessions.content.blob_refs import BlobRef
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models.fields import CorruptPayload
@@ -54,10 +54,10 @@ class _Tree:
 
     def _branch(self, items: Any, count: int, kind: str, depth: int) -> SafeString:
         if depth >= DEPTH:
-            return format_html('<span class="as-json-cut">{}</span>', _("… nested deeper"))
+            return html('<span class="as-json-cut">{}</span>', _("… nested deeper"))
         label = ngettext("%(count)s entry", "%(count)s entries", count) % {"count": count}
-        children = format_html_join("", "<li>{}</li>", self._children(items, count, depth))
-        return format_html(
+        children = join(self._children(items, count, depth))
+        return html(
             '<details class="as-json"{}><summary><span class="as-json-kind">{}</span> '
             "{}</summary><ul>{}</ul></details>",
             SafeString(" open") if depth < _OPEN_LEVELS and count <= 40 else "",
@@ -66,15 +66,15 @@ class _Tree:
             children,
         )
 
-    def _children(self, items: Any, count: int, depth: int) -> Iterator[tuple[SafeString]]:
+    def _children(self, items: Any, count: int, depth: int) -> Iterator[SafeString]:
         for number, (key, value) in enumerate(items):
             if self._left <= 0:
                 rest = _("… %(count)s more") % {"count": count - number}
-                yield (format_html('<span class="as-json-cut">{}</span>', rest),)
+                yield html('<li><span class="as-json-cut">{}</span></li>', rest)
                 return
-            html = self.render(value, depth + 1)
+            rendered = self.render(value, depth + 1)
             name = render_chips(displayable(str(key))[:TEXT], self._note)
-            yield (format_html('<span class="as-json-key">{}</span> {}', name, html),)
+            yield html('<li><span class="as-json-key">{}</span> {}</li>', name, rendered)
 
 
 def _leaf(value: Any, note: str | None) -> SafeString:
@@ -87,21 +87,21 @@ def _leaf(value: Any, note: str | None) -> SafeString:
             if len(text) > _INLINE_LENGTH or "\n" in text
             else "as-json-text"
         )
-        return format_html('<span class="{}">{}</span>', kind, render_chips(text, note))
+        return html('<span class="{}">{}</span>', kind, render_chips(text, note))
     if isinstance(value, bytes | BlobRef):
         size = filesizeformat(value.size if isinstance(value, BlobRef) else len(value))
-        return format_html('<span class="as-json-bytes">{} {}</span>', _("binary,"), size)
+        return html('<span class="as-json-bytes">{} {}</span>', _("binary,"), size)
     if isinstance(value, CorruptPayload):
-        return format_html(
+        return html(
             '<span class="as-corrupt">{}</span><span class="as-json-text as-json-long">{}</span>',
             _("corrupt: cannot be read"),
             displayable(value.text[:TEXT]),
         )
     literals = {None: "null", True: "true", False: "false"}
     if value is None or isinstance(value, bool):
-        return format_html('<span class="as-json-word">{}</span>', literals[value])
+        return html('<span class="as-json-word">{}</span>', literals[value])
     if isinstance(value, dict | list | tuple):
-        return format_html(
+        return html(
             '<span class="as-json-word">{}</span>', "{}" if isinstance(value, dict) else "[]"
         )
-    return format_html('<span class="as-json-number">{}</span>', str(value)[:TEXT])
+    return html('<span class="as-json-number">{}</span>', str(value)[:TEXT])

@@ -41,6 +41,7 @@ from django_agent_sessions.queries.message_pages import MAX_PAYLOAD_BYTES_SHOWN,
 from . import sidebar
 from .builder import TranscriptBuilder
 from .json_tree import tree
+from .piece_markup import PieceMarkup
 from .view_models import AgentLabel, PartViewModel
 from .viewers import Viewer, get_viewer_or_404
 
@@ -196,7 +197,8 @@ def original(
             reason=reason,
             using=viewer.using,
         )
-        context |= {"shown": True, "pieces": _original_pieces(viewer, message)}
+        pieces = _original_pieces(viewer, message)
+        context |= {"shown": True, "content": PieceMarkup(viewer, unsealed=True).pieces(pieces)}
     return TemplateResponse(request, "agent_sessions/admin/transcript_original.html", context)
 
 

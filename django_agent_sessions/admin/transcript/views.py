@@ -26,6 +26,7 @@ from django_agent_sessions.queries.message_pages import MessagePage, MessageQuer
 from . import activity_chart, relations, sidebar
 from . import message_items as transcript_parts
 from .builder import TranscriptBuilder
+from .markup import Markup
 from .view_models import AgentLabel, SpeakerTurn
 from .viewers import Viewer, get_viewer_or_404, session_actions
 
@@ -78,7 +79,11 @@ def fragment(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpRes
         viewer, sidebar.agent_summaries(viewer), {row.agent_id for row in window.rows}
     )
     turns = _turns(viewer, scope, window, voices)
-    context = {**_window_context(viewer, window), "viewer": viewer, "turns": turns}
+    context = {
+        **_window_context(viewer, window),
+        "viewer": viewer,
+        "conversation": Markup(viewer).turns(turns),
+    }
     return TemplateResponse(request, "agent_sessions/admin/_turns.html", context)
 
 
@@ -139,8 +144,7 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
         "branch": relations.selected_side_branch(viewer, scope),
         "neighbours": _neighbour_links(model_admin, viewer),
         "picture": activity_chart.activity_chart(points, voices, viewer.here),
-        "turns": turns,
-        "target": _parse_key(request.GET.get("at")),
+        "conversation": Markup(viewer, target=_parse_key(request.GET.get("at"))).turns(turns),
         "plain": _is_plain(request),
         "list_url": _list_url(model_admin, request),
         **extra,
@@ -153,24 +157,22 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
 
 def _scope(viewer: Viewer) -> MessageQuery:
     agent_key, branch = viewer.request.GET.get("agent"), viewer.request.GET.get("branch")
+    # Only the messages are read from the replica; the other queries are small.
+    alias = replicas.database_of(viewer.session, viewer.request)
+    reading: dict[str, Any] = {"alias": alias, "eager": viewer.can_read}
     if not agent_key:
         # A branch number is ambiguous without an agent.
         if branch:
             raise Http404
-        return MessageQuery(viewer.session, main=True, alias=_messages_alias(viewer))
+        return MessageQuery(viewer.session, main=True, **reading)
     key = _parse_key(agent_key)
     if key is None or not sidebar.has_agent(viewer, key):
         raise Http404
     agent = SessionAgent(pk=key)
     if not branch:
-        return MessageQuery(viewer.session, agent, alias=_messages_alias(viewer))
+        return MessageQuery(viewer.session, agent, **reading)
     number = relations.branch_number(viewer, key, branch)
-    return MessageQuery(viewer.session, agent, branch=number, alias=_messages_alias(viewer))
-
-
-def _messages_alias(viewer: Viewer) -> str:
-    # Only the messages are read from the replica; the other queries are small.
-    return replicas.database_of(viewer.session, viewer.request)
+    return MessageQuery(viewer.session, agent, branch=number, **reading)
 
 
 def _branch_redirect(viewer: Viewer) -> HttpResponse | None:

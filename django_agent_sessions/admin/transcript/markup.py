@@ -1,0 +1,210 @@
+"""The HTML of the turns and messages of a page."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+
+from django.template.defaultfilters import filesizeformat
+from django.utils.formats import date_format, localize
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator
+from django.utils.translation import ngettext
+
+from django_agent_sessions.admin.escaping import html, join
+from django_agent_sessions.admin.formatting import to_local_time
+
+from .piece_markup import OPEN, PieceMarkup
+from .view_models import MessageGroup, MessageViewModel, SpeakerTurn
+from .viewers import Viewer
+
+_MAX_NOTE = 300
+
+
+class Markup(PieceMarkup):
+    """Writes the HTML of messages for one page.
+
+    Args:
+        viewer: Who looks at the page.
+        target: The message that the page was opened for.
+    """
+
+    def __init__(self, viewer: Viewer, *, target: UUID | None = None) -> None:
+        super().__init__(viewer)
+        self._target = target
+        self._here, self._kept = viewer.here, viewer.kept
+        self._moment = functools.cache(_format_moment)
+
+    def turns(self, turns: Iterable[SpeakerTurn]) -> SafeString:
+        """Return the HTML of turns."""
+        return join(self._turn(turn) for turn in turns)
+
+    def _turn(self, turn: SpeakerTurn) -> SafeString:
+        _ = self._translate
+        began, silent = turn.began, turn.silent
+        return html(
+            '\n<article class="as-turn as-role-{} as-voice-{}{}">\n'
+            '  <header class="as-turn-head">\n'
+            '    <span class="as-dot" aria-hidden="true"></span>\n'
+            '    <span class="as-who">{}</span>\n'
+            '    <span class="as-agent-label"><span class="as-visually-hidden">{}</span> {}</span>'
+            '\n    <time class="as-time" datetime="{}">{} {}</time>\n'
+            "  </header>{}\n</article>\n",
+            turn.role or "other",
+            localize(turn.voice.colour),
+            SafeString(" as-turn-silent") if silent else "",
+            self._speaker(turn.role, silent),
+            _("agent"),
+            turn.voice.name,
+            self._moment(began, "c"),
+            self._moment(began, "SHORT_DATE_FORMAT"),
+            self._moment(began, "H:i:s"),
+            join(self._group(group) for group in turn.stretches),
+        )
+
+    def _speaker(self, role: str, silent: bool) -> str:
+        _ = self._translate
+        if silent:
+            return _("Tool results")
+        match role:
+            case "user":
+                return _("User")
+            case "assistant":
+                return _("Assistant")
+            case "tool":
+                return _("Tool")
+            case "system":
+                return _("System")
+        return _("Other")
+
+    def _group(self, group: MessageGroup) -> SafeString:
+        """Return consecutive messages; several with tool calls only are folded."""
+        entries = join(self._entry(entry) for entry in group.entries)
+        if not group.calls:
+            return entries
+        return html(
+            '\n  <details class="as-group"{}>\n    {}\n'
+            '    <div class="as-stretch">{}</div>\n  </details>\n',
+            OPEN if group.errors else "",
+            self._calls_summary(len(group.calls), group.names, group.errors),
+            entries,
+        )
+
+    def _entry(self, entry: MessageViewModel) -> SafeString:
+        row = entry.row
+        return html(
+            '\n<div class="as-entry{}{}{}" id="m-{}" data-message="{}" data-path="[]" '
+            'data-as-entry tabindex="-1">\n  <div class="as-pieces">{}\n  </div>\n'
+            '  <p class="as-meta">{}\n  </p>\n</div>\n',
+            "" if entry.pieces else " as-entry-silent",
+            " as-entry-redacted" if row.redacted_at else "",
+            " as-entry-target" if row.id == self._target else "",
+            row.id,
+            row.id,
+            self.pieces(entry.pieces) if entry.pieces else self._answered(entry.answered),
+            self._meta(entry),
+        )
+
+    def _answered(self, count: int) -> SafeString:
+        text = ngettext(
+            "%(count)s result, shown with its call",
+            "%(count)s results, shown with their calls",
+            count,
+        )
+        return html('\n    <p class="as-answered">{}</p>', text % {"count": localize(count)})
+
+    def _meta(self, entry: MessageViewModel) -> SafeString:
+        _ = self._translate
+        row = entry.row
+        parts = [
+            html(
+                '\n    <a class="as-permalink" href="{}at={}#m-{}" title="{}">#{}'
+                '<span class="as-visually-hidden"> {}</span></a>',
+                self._here,
+                row.id,
+                row.id,
+                self._moment(row.created_at, "DATETIME_FORMAT"),
+                localize(row.message_id),
+                _("link to this message"),
+            )
+        ]
+        if row.branch:
+            branch = _("branch %(branch)s") % {"branch": localize(row.branch)}
+            parts.append(html("\n    <span>{}</span>", branch))
+        if row.latency_ms is not None:
+            parts.append(
+                html(
+                    '\n    <span title="{}">{} ms</span>',
+                    _("Model latency"),
+                    localize(row.latency_ms),
+                )
+            )
+        if row.input_tokens is not None or row.output_tokens is not None:
+            parts.append(
+                html(
+                    '\n    <span title="{}">{} → {} {}</span>',
+                    _("Tokens in and out"),
+                    *map(_or_dash, (row.input_tokens, row.output_tokens)),
+                    _("tokens"),
+                )
+            )
+        if row.redacted_at:
+            parts.append(self._redacted_mark(entry))
+        parts.append(self._extra(entry))
+        return join(parts)
+
+    def _redacted_mark(self, entry: MessageViewModel) -> SafeString:
+        _ = self._translate
+        link = self._viewer.audit_url and html(
+            ' <a href="{}&amp;action__exact=redacted">{}</a>',
+            self._viewer.audit_url,
+            _("All redactions"),
+        )
+        note = _("redacted") if entry.fully_redacted else Truncator(entry.note).chars(_MAX_NOTE)
+        return html('\n    <span class="as-redacted-mark">{}{}</span>', note, link)
+
+    def _extra(self, entry: MessageViewModel) -> SafeString:
+        _ = self._translate
+        row, viewer = entry.row, self._viewer
+        parts = [
+            html(
+                '\n      <span title="{}">{}</span>',
+                _("Size of the stored message"),
+                filesizeformat(row.size),
+            )
+        ]
+        if viewer.can_read:
+            parts.append(self._message_link(row.id, "raw/", _("Raw")))
+            parts.append(self._message_link(row.id, "raw/?download=1", _("Download")))
+        if row.original and viewer.can_view_originals:
+            parts.append(self._message_link(row.id, f"original/{self._kept}", _("Original…")))
+        if viewer.can_fork:
+            parts.append(self._message_link(row.id, "fork/", _("Fork from here…")))
+        if viewer.can_change and not row.branch:
+            parts.append(self._message_link(row.id, "rewind/", _("Rewind to here…")))
+        if self._redacts:
+            parts.append(
+                html(
+                    '\n      <a class="as-redact" href="{}redact/?message={}&amp;path=%5B%5D" '
+                    'title="{}">{}<span class="as-visually-hidden"> #{}</span></a>\n',
+                    self._base,
+                    row.id,
+                    _("Redact this message or some of its text"),
+                    _("Redact message…"),
+                    localize(row.message_id),
+                )
+            )
+        return html('\n    <span class="as-extra">{}\n    </span>', join(parts))
+
+    def _message_link(self, message: UUID, page: str, label: str) -> SafeString:
+        return html('\n      <a href="{}messages/{}/{}">{}</a>', self._base, message, page, label)
+
+
+def _or_dash(count: int | None) -> str:
+    return "–" if count is None else str(localize(count))
+
+
+def _format_moment(moment: datetime, name: str) -> str:
+    return str(date_format(to_local_time(moment), name))
