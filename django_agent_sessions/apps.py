@@ -48,7 +48,7 @@ class AgentSessionsConfig(AppConfig):
         )
         connection_created.connect(sqlite_deletions.watch, dispatch_uid="agent_sessions_deletions")
         session_tombstoned.connect(
-            legal_hold.check_and_record_deletion, Session, dispatch_uid="agent_sessions"
+            legal_hold.record_deletion, Session, dispatch_uid="agent_sessions"
         )
         # In this order: a session under legal hold must keep its files.
         pre_delete.connect(

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django_agent_sessions import audit
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
-from django_agent_sessions.models.holds import legal_hold_error
+from django_agent_sessions.models.holds import refuse_if_held
 
 if TYPE_CHECKING:
     from .session_change import SessionChange
@@ -29,27 +29,30 @@ def release(session: UUID, *, reason: str, actor: Any = None, using: str | None 
     return _set(session, False, reason=reason, actor=actor, using=using)
 
 
-def check_and_record_deletion(instance: Session, using: str, **kwargs: Any) -> None:
+def check_and_record_deletion(
+    instance: Session, using: str, origin: Any = None, **kwargs: Any
+) -> None:
     """Reject the deletion of a session under legal hold and record any other; for ``pre_delete``.
 
     Every deletion by the ORM sends this signal, including a cascade from the owner. A session that
     was marked for deletion before has been recorded then.
     """
-    # Lock the row, so that no other process can put it under hold before it is deleted.
-    row = Session.objects.using(using).select_for_update().filter(pk=instance.pk)
-    held, namespace = row.values_list("legal_hold", "namespace").first() or (
-        False,
-        TOMBSTONE_NAMESPACE,
-    )
-    if held:
-        raise legal_hold_error([instance])
-    if namespace != TOMBSTONE_NAMESPACE:
-        audit.record(
-            AuditEvent.Action.DELETED,
-            session=instance.pk,
-            details={"messages": instance.message_count},
-            using=using,
-        )
+    row: Session | None = instance
+    if origin is not instance:
+        # Lock the row, so that no other process can put it under hold before it is deleted.
+        # Deletions that begin with the session have locked it.
+        rows = Session.objects.using(using).select_for_update()
+        row = rows.order_by().filter(pk=instance.pk).first()
+    if row is not None:
+        refuse_if_held(row)
+        record_deletion(row, using)
+
+
+def record_deletion(instance: Session, using: str, **kwargs: Any) -> None:
+    """Record the deletion, with its first batch; a receiver of ``session_tombstoned`` too."""
+    if instance.namespace != TOMBSTONE_NAMESPACE:
+        details = {"messages": instance.message_count}
+        audit.record(AuditEvent.Action.DELETED, session=instance.pk, details=details, using=using)
 
 
 def _set(session: UUID, held: bool, *, reason: str, actor: Any, using: str | None) -> bool:

@@ -1,10 +1,10 @@
 """Delete sessions in batches, so that no transaction is long.
 
 Small sessions are deleted several per transaction, each completely. A session with very many
-messages first becomes a tombstone: it loses its session id and owner, so that it cannot be found,
-and the deletion is recorded. Its messages are then deleted in batches, newest first, and its row
-last. After an interruption :func:`delete_tombstones`, which ``manage.py agent_sessions_gc`` calls,
-deletes the rest.
+messages becomes a tombstone with the first batch of them: it loses its session id and owner, so
+that it cannot be found, and the deletion is recorded. Its messages are deleted in batches, newest
+first, and its row with the last of them. After an interruption :func:`delete_tombstones`, which
+``manage.py agent_sessions_gc`` calls, deletes the rest.
 
 In a caller's transaction everything belongs to that transaction, and nothing is done in batches.
 """
@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -21,17 +22,20 @@ from django.db import connections, models, transaction
 from django.db.models import Count, F
 from django.dispatch import Signal
 
+from django_agent_sessions.models import holds
+
 MAX_SESSIONS = 50
 """Maximum number of sessions that one transaction deletes."""
 
 MAX_MESSAGES = 5_000
-"""Maximum messages that one transaction deletes; a session with more becomes a tombstone first."""
+"""Maximum number of messages that one transaction deletes."""
 
 TOMBSTONE_NAMESPACE = "\x7fdeleted"
 """Namespace of tombstones. No store can have it."""
 
 session_tombstoned = Signal()
-"""Sent in the transaction that makes a session a tombstone; arguments as of ``pre_delete``."""
+"""Sent in each transaction that deletes only some messages of a session, which is locked and not
+under legal hold; arguments as of ``pre_delete``. The first one makes it a tombstone."""
 
 DeletionResult: TypeAlias = tuple[int, dict[str, int]]
 """Result of a deletion in Django: the number of rows, and the numbers by model."""
@@ -46,35 +50,62 @@ def can_commit_batches(using: str) -> bool:
 def delete_sessions(sessions: models.QuerySet[Any]) -> DeletionResult:
     """Delete sessions in batches."""
     count: Counter[str] = Counter()
+    rows = sessions.model._base_manager.using(sessions.db)
     for keys in _keys(sessions):
-        rows = sessions.model._base_manager.using(sessions.db)
         for group, is_large in _groups(sessions, keys):
             if is_large:
-                count += _empty(rows, group[0])
-            count.update(models.QuerySet.delete(rows.filter(pk__in=group))[1])
+                count += delete_session(rows.filter(pk=group[0]))
+            else:
+                count.update(models.QuerySet.delete(rows.filter(pk__in=group))[1])
     return count.total(), dict(count)
 
 
-def key_if_large(session: models.QuerySet[Any]) -> UUID | None:
-    """Return the session's key if it has too many messages for one transaction, otherwise None."""
-    messages = _messages(session.model, session.db).filter(session__in=session.values("pk"))
-    keys = messages.order_by().values_list("session", flat=True)
-    return next(iter(keys[MAX_MESSAGES : MAX_MESSAGES + 1]), None)
+def delete_session(
+    row: models.QuerySet[Any],
+    *,
+    atomic: Callable[[str], AbstractContextManager[Any]] = transaction.atomic,
+) -> Counter[str]:
+    """Delete one session, in batches if it is large and no transaction is open.
+
+    Args:
+        row: The session by its primary key, from the model's base manager.
+        atomic: Opens a transaction.
+
+    Returns:
+        The numbers of deleted rows by model; empty if the session does not exist.
+
+    Raises:
+        LegalHoldError: The session is under legal hold.
+    """
+    count: Counter[str] = Counter()
+    in_batches = can_commit_batches(row.db)
+    while True:
+        # In a caller's transaction a savepoint would make SQLite write every page twice.
+        with atomic(row.db) if in_batches else nullcontext():
+            # Locked and read again, because a user may have put it under legal hold.
+            session = row.select_for_update().order_by().first()
+            if session is None:
+                return count
+            holds.refuse_if_held(session)
+            messages = _messages(row.model, row.db).filter(session=session.pk)
+            before_batch = _key_before_batch(messages) if in_batches else None
+            if before_batch is None:
+                count.update(models.Model.delete(session, using=row.db)[1])
+                return count
+            _make_tombstone(row, session)
+            batch = messages.filter(pk__gt=before_batch)
+            count.update(models.QuerySet.delete(batch)[1])
 
 
-def delete_messages(session: models.QuerySet[Any], key: UUID) -> Counter[str]:
-    """Make a session a tombstone and delete its messages; the caller then deletes the row."""
-    return _empty(session.model._base_manager.using(session.db), key)
-
-
-def delete_after_commit(session: models.Model, using: str) -> None:
-    """Delete a session in the open transaction; a large one mostly after the commit."""
-    rows = type(session)._base_manager.using(using)
-    if key_if_large(rows.filter(pk=session.pk)) is None:
+def delete_after_commit(session: Any, using: str) -> None:
+    """Delete a session, which the open transaction has locked; a large one after the commit."""
+    holds.refuse_if_held(session)
+    row = type(session)._base_manager.using(using).filter(pk=session.pk)
+    if _key_before_batch(_messages(row.model, using).filter(session=session.pk)) is None:
         session.delete(using=using)
-    elif _make_tombstone(rows, session.pk):
-        finish_deletion = functools.partial(_finish, rows, session.pk)
-        transaction.on_commit(finish_deletion, using)
+    else:
+        _make_tombstone(row, session)
+        transaction.on_commit(functools.partial(delete_session, row), using)
 
 
 def delete_tombstones(sessions: models.QuerySet[Any]) -> int:
@@ -84,13 +115,8 @@ def delete_tombstones(sessions: models.QuerySet[Any]) -> int:
         *rows.filter(namespace=TOMBSTONE_NAMESPACE, legal_hold=False).values_list("pk", flat=True)
     ]
     for key in keys:
-        _finish(rows, key)
+        delete_session(rows.filter(pk=key))
     return len(keys)
-
-
-def _finish(rows: models.QuerySet[Any], key: UUID) -> None:
-    _empty(rows, key)
-    models.QuerySet.delete(rows.filter(pk=key))
 
 
 def _keys(sessions: models.QuerySet[Any]) -> Iterator[list[UUID]]:
@@ -122,51 +148,28 @@ def _groups(sessions: models.QuerySet[Any], keys: list[UUID]) -> Iterator[tuple[
         yield group, False
 
 
-def _empty(rows: models.QuerySet[Any], key: UUID) -> Counter[str]:
-    count: Counter[str] = Counter()
-    if not _make_tombstone(rows, key):
-        return count
-    messages = _messages(rows.model, rows.db).filter(session=key)
-    more = True
-    while more:
-        with transaction.atomic(rows.db):
-            # Locked and read again, because a user may have put it under legal hold.
-            session = rows.select_for_update().filter(pk=key).first()
-            if session is None:
-                break
-            _announce(session, rows.db)
-            newest = messages.order_by("-pk").values_list("pk", flat=True)
-            oldest_in_batch = next(iter(newest[MAX_MESSAGES - 1 : MAX_MESSAGES]), None)
-            more = oldest_in_batch is not None
-            batch = messages.filter(pk__gte=oldest_in_batch) if more else messages
-            count.update(models.QuerySet.delete(batch.order_by())[1])
-    return count
+def _key_before_batch(messages: models.QuerySet[Any]) -> UUID | None:
+    """Return the newest message that is too many for one transaction, or None."""
+    newest = messages.order_by("-pk").values_list("pk", flat=True)
+    return next(iter(newest[MAX_MESSAGES : MAX_MESSAGES + 1]), None)
 
 
-def _make_tombstone(rows: models.QuerySet[Any], key: UUID) -> bool:
-    with transaction.atomic(rows.db):
-        session = rows.select_for_update().filter(pk=key).first()
-        if session is None:
-            return False
-        _announce(session, rows.db)
-        if session.namespace != TOMBSTONE_NAMESPACE:
-            rows.filter(pk=key).update(
-                namespace=TOMBSTONE_NAMESPACE,
-                scope="",
-                session_id=str(key),
-                owner=None,
-                external_id=None,
-                title="",
-                metadata={},
-                # Concurrent writers have to reload, and find no session.
-                redaction_epoch=F("redaction_epoch") + 1,
-                change=F("change") + 1,
-            )
-        return True
-
-
-def _announce(session: models.Model, using: str) -> None:
-    session_tombstoned.send(sender=type(session), instance=session, using=using)
+def _make_tombstone(row: models.QuerySet[Any], session: Any) -> None:
+    """Take a locked session's id and owner, so that it cannot be found, and record its deletion."""
+    session_tombstoned.send(sender=type(session), instance=session, using=row.db)
+    if session.namespace != TOMBSTONE_NAMESPACE:
+        row.update(
+            namespace=TOMBSTONE_NAMESPACE,
+            scope="",
+            session_id=str(session.pk),
+            owner=None,
+            external_id=None,
+            title="",
+            metadata={},
+            # Concurrent writers have to reload, and find no session.
+            redaction_epoch=F("redaction_epoch") + 1,
+            change=F("change") + 1,
+        )
 
 
 def _messages(model: type[models.Model], using: str) -> models.QuerySet[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from django.conf import settings
@@ -153,12 +152,12 @@ class Session(HeldModel):
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         """Delete the session and its rows, unless it is under legal hold."""
-        row = Session.objects.using(kwargs.get("using") or self._state.db).filter(pk=self.pk)
-        holds.check_none_held(row)
-        count: Counter[str] = Counter()
-        if deletion.can_commit_batches(row.db) and deletion.key_if_large(row):
-            count += deletion.delete_messages(row, self.pk)
-        count.update(super().delete(*args, **kwargs)[1])
+        if self.pk is None:
+            return super().delete(*args, **kwargs)  # Django raises its own error.
+        using = {**dict(zip(("using",), args, strict=False)), **kwargs}.get("using")
+        row = Session._base_manager.using(using or self._state.db).filter(pk=self.pk)
+        count = deletion.delete_session(row)
+        self.pk = None
         return count.total(), dict(count)
 
 

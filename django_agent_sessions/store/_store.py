@@ -13,7 +13,7 @@ from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
 )
-from django_agent_sessions.models import deletion
+from django_agent_sessions.models import Session, deletion
 from django_agent_sessions.values.ids import validate_namespace, validate_scope
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, Reach, refuse_none
 from django_agent_sessions.values.records import (
@@ -36,7 +36,6 @@ from ._message_deletion import clear_messages, pop_message
 from ._message_reading import payloads_of
 from ._messages import Messages
 from ._multi_agents import MultiAgents
-from ._queries import session_rows
 from ._sessions import Sessions, insert_session, read_session, require_session
 from ._turns import Turns
 
@@ -295,23 +294,19 @@ class SessionStore:
             InvalidIdError: The id is invalid.
             LegalHoldError: It is under legal hold.
         """
-        rows = self._context.sessions().filter_key(self._context.key(session_id))
+        found = self._context.sessions().filter_key(self._context.key(session_id))
+        key: UUID | None = None
 
         def delete(unsure: bool) -> bool:
-            nonlocal rows
-            if deletion.can_commit_batches(self.using) and (key := deletion.key_if_large(rows)):
-                # Becomes a tombstone before its messages are deleted.
-                rows = session_rows(self.using).filter(pk=key)
-                deletion.delete_messages(rows, key)
-            with tracked_atomic(self.using):
-                row = rows.first()
-                if row is None:
-                    return unsure
-                # `Session.delete` refuses a session under legal hold and writes the audit event.
-                row.delete()
-            return True
+            nonlocal key
+            # Once, because a large session loses its id before all its messages are deleted.
+            key = key or found.values_list("pk", flat=True).first()
+            if key is None:
+                return False
+            row = Session._base_manager.using(self.using).filter(pk=key)
+            return bool(deletion.delete_session(row, atomic=tracked_atomic)) or unsure
 
-        return write(self.using, delete, what=f"deleting session {session_id!r}")
+        return write(self.using, delete, what=f"deleting session {session_id!r}", savepoint=False)
 
     adelete = twin(delete)
 

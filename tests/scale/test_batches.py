@@ -134,8 +134,8 @@ def test_a_large_session_is_gone_for_all_as_soon_as_its_deletion_is_interrupted(
 ):
     session, _ = said(store, "s", 10)
     Session.objects.filter(pk=session.id).update(owner=ada, external_id="x", title="Secret")
-    # First it is set aside, and a look at it comes before each part.
-    interrupted(deletion.session_tombstoned, at=4)
+    # It is set aside with the first part, and said before each.
+    interrupted(deletion.session_tombstoned, at=3)
 
     with pytest.raises(PulledPlugError), audit.acting("cleaner"):
         WAYS[way]()
@@ -159,7 +159,7 @@ def test_a_large_session_is_gone_for_all_as_soon_as_its_deletion_is_interrupted(
 def test_what_an_interruption_left_is_deleted_by_the_command(store, interrupted, admin_client):
     session, _ = said(store, "s", 10)
     Session.objects.update(title="Secret")
-    interrupted(deletion.session_tombstoned, at=4)
+    interrupted(deletion.session_tombstoned, at=3)
     with pytest.raises(PulledPlugError):
         store.delete("s")
     change = reverse("admin:agent_sessions_session_change", args=[session.id])
