@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -100,23 +100,32 @@ def redacted_messages(session: UUID) -> QuerySet[SessionMessage]:
     return rows.order_by("redaction_change", "pk")
 
 
-def messages_at(ranges: Mapping[UUID, tuple[int, int]]) -> dict[UUID, list[MessageVersion]]:
-    """Read the messages at ranges of positions of several agents, in one statement."""
-    result: dict[UUID, list[MessageVersion]] = {agent: [] for agent in ranges}
-    if not ranges:
-        return result
-    # Each is a short range of the index of positions. No condition on the session, or SQLite
-    # would scan all its messages.
-    conditions = [
-        Q(agent=agent, branch=MAIN_BRANCH, message_id__range=positions)
-        for agent, positions in ranges.items()
-    ]
-    rows = SessionMessage.objects.using(bridge.database())
-    rows = rows.filter(functools.reduce(operator.or_, conditions)).order_by("message_id")
-    columns = rows.values_list("agent_id", "message_id", "revision", "pk")
-    for agent, position, revision, key in columns:
-        result[agent].append(MessageVersion(position, revision, key))
-    return result
+MessageRange = tuple[UUID, int, int]
+"""An agent, and the first and last position of some of its messages."""
+
+
+def messages_at(ranges: Collection[MessageRange]) -> dict[MessageRange, list[MessageVersion]]:
+    """Read the messages at ranges of positions, of many agents in each statement."""
+    distinct = list(dict.fromkeys(ranges))
+    found: dict[UUID, dict[int, MessageVersion]] = {agent: {} for agent, _, _ in distinct}
+    for first in range(0, len(distinct), MAX_AGENTS_PER_STATEMENT):
+        # Each is a short range of the index of positions. No condition on the session, or SQLite
+        # would scan all its messages.
+        conditions = [
+            Q(agent=agent, branch=MAIN_BRANCH, message_id__range=(start, end))
+            for agent, start, end in distinct[first : first + MAX_AGENTS_PER_STATEMENT]
+        ]
+        rows = SessionMessage.objects.using(bridge.database()).order_by()
+        rows = rows.filter(functools.reduce(operator.or_, conditions))
+        columns = rows.values_list("agent_id", "message_id", "revision", "pk")
+        for agent, position, revision, key in columns:
+            found[agent][position] = MessageVersion(position, revision, key)
+    return {
+        (agent, start, end): sorted(
+            row for position, row in found[agent].items() if start <= position <= end
+        )
+        for agent, start, end in distinct
+    }
 
 
 def messages_after(agent: UUID, position: int, count: int) -> list[MessageVersion]:

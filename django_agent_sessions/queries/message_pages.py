@@ -102,7 +102,8 @@ class MessagePage:
 class MessageQuery:
     """The messages to page through: of a session in order of time, or of one agent."""
 
-    session: Session
+    session: Session | None
+    """None for messages of any session, which ``only`` names."""
     agent: SessionAgent | None = None
     only: frozenset[UUID] | None = None
     """Primary keys of the messages to include; ``None`` for all."""
@@ -155,7 +156,10 @@ class MessageQuery:
 
     @property
     def _conversation(self) -> QuerySet[SessionMessage]:
-        rows = SessionMessage.objects.using(self.using).filter(session=self.session)
+        rows = SessionMessage.objects.using(self.using)
+        rows = rows.none() if self.session is None and self.only is None else rows.all()
+        if self.session is not None:
+            rows = rows.filter(session=self.session)
         if self.agent is not None:
             return rows.filter(agent=self.agent, branch=self.branch)
         return rows.filter(branch=MAIN_BRANCH) if self.main else rows
