@@ -71,7 +71,9 @@ R = TypeVar("R")
 
 _UNBOUNDED = 10_000
 
-_own_pool = WorkerPool(limit=lambda: conf.get_settings().MAX_CONNECTIONS)
+# Reads of event streams have a thread of their own, so that no append waits behind them.
+_reading_pool = WorkerPool(limit=lambda: 1)
+_own_pool = WorkerPool(limit=lambda: conf.get_settings().MAX_CONNECTIONS - _reading_pool.size)
 # Threads that use a caller's connection: one per waiting caller.
 _borrowing_pool = WorkerPool(limit=lambda: _UNBOUNDED, patience=0)
 
@@ -235,7 +237,15 @@ def run_sync(function: Callable[[], R], *, using: str) -> R:
     return _wait(_own_pool, functools.partial(_on_own_connection, using, function))
 
 
-async def run_async(function: Callable[[], R], *, using: str) -> R:
+async def run_reading(function: Callable[[], R], *, using: str) -> R:
+    """Run a function that only reads, as :func:`run_async` does, beside what others write."""
+    has_room = _own_pool.size < conf.get_settings().MAX_CONNECTIONS
+    is_alone = conf.get_settings().MAX_CONNECTIONS <= 1
+    pool = _reading_pool if has_room and not is_alone else _own_pool
+    return await run_async(function, using=using, pool=pool)
+
+
+async def run_async(function: Callable[[], R], *, using: str, pool: WorkerPool = _own_pool) -> R:
     """Run a function without blocking the running event loop.
 
     The loop is blocked only if its own thread has the transaction: only that thread may use the
@@ -252,7 +262,7 @@ async def run_async(function: Callable[[], R], *, using: str) -> R:
                 return _wait(_borrowing_pool, borrowing)
             return await _arun(_borrowing_pool, borrowing)
     refuse_to_leave_joined(using)
-    return await _arun(_own_pool, functools.partial(_on_own_connection, using, function))
+    return await _arun(pool, functools.partial(_on_own_connection, using, function))
 
 
 # --- running ---------------------------------------------------------------------------------

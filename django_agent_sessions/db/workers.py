@@ -231,6 +231,11 @@ class WorkerPool:
         self._closed = False
 
     @property
+    def size(self) -> int:
+        """The number of threads."""
+        return len(self._threads)
+
+    @property
     def grow_after(self) -> float:
         """Seconds after which a waiting caller should call :meth:`grow_if_waiting`."""
         return self._patience

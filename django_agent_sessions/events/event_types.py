@@ -77,3 +77,9 @@ class EventBatch:
 
     more: bool
     """Whether there may be more events already."""
+
+    @property
+    def agents(self) -> set[UUID]:
+        """The keys of the agents whose messages the events are about."""
+        rows = {event.row.agent_id for event in self.events if isinstance(event, MessageEvent)}
+        return rows | {event.agent for event in self.events if isinstance(event, RemovedEvent)}

@@ -6,14 +6,17 @@ import asyncio
 import contextvars
 import functools
 import logging
+import os
 import time
 import weakref
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 from uuid import UUID
 
 from django_agent_sessions import conf
-from django_agent_sessions.db import bridge
+from django_agent_sessions.db import bridge, write_hooks
+from django_agent_sessions.values.run_context import SessionWrite
 
 from .postgresql_listener import Listener, get_listener
 from .session_states import SessionState, read_states
@@ -24,16 +27,39 @@ FALLBACK_POLL_INTERVAL = 15.0
 """Seconds between two polls while PostgreSQL sends notifications."""
 
 FREQUENT_POLL_SECONDS = 3.0
-"""Seconds of frequent polling of a session after a notification."""
+"""Seconds of frequent polling of a session after a notification or a change."""
 
-FREQUENT_POLL_INTERVAL = 0.25
-"""Seconds between two of these frequent polls."""
+FREQUENT_POLL_INTERVAL = 0.2
+"""Seconds between two of these frequent polls, and at least between any two polls."""
 
 _MIN_SECONDS = 0.05
 
 _hubs: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Hub]] = (
     weakref.WeakKeyDictionary()
 )
+
+
+def notifier(using: str) -> Callable[[SessionWrite], None] | None:
+    """Return what notifies this process's streams of its own writes; None if there are none."""
+    return _notify if _hubs_of(using) else None
+
+
+def _notify(write: SessionWrite) -> None:
+    for hub in _hubs_of(write.using):
+        hub.hear_own(write.session)
+
+
+def _hubs_of(using: str) -> list[Hub]:
+    # keyrefs() is atomic: other threads begin and end loops meanwhile.
+    loops = [reference() for reference in _hubs.keyrefs()]
+    found = [_hubs.get(loop, {}).get(using) for loop in loops if loop is not None]
+    return [hub for hub in found if hub is not None]
+
+
+write_hooks.receivers.append(notifier)
+if hasattr(os, "register_at_fork"):
+    # The loops run in the parent only.
+    os.register_at_fork(after_in_child=_hubs.clear)
 
 
 class Watch:
@@ -89,6 +115,8 @@ class Hub:
         self._watches: dict[UUID, set[Watch]] = {}
         self._states: dict[UUID, SessionState | None] = {}
         self._poll_often_until: dict[UUID, float] = {}
+        self._written: set[UUID] = set()
+        self._last_poll = 0.0
         self._wakeup = asyncio.Event()
         self._next_full_poll = 0.0
         self._task: asyncio.Task[None] | None = None
@@ -97,8 +125,9 @@ class Hub:
 
     def add(self, watch: Watch) -> None:
         self._watches.setdefault(watch.session, set()).add(watch)
-        # Notifications from before were not received.
-        self._poll_often(watch.session)
+        if conf.get_settings().LISTEN_DATABASE is not None:
+            # Notifications from before were not received.
+            self._poll_often(watch.session)
         loop = self._loop()
         if loop is not None and (self._task is None or self._task.done()):
             self._listener = get_listener(self._using)
@@ -129,11 +158,19 @@ class Hub:
 
     def hear(self, session: UUID | None) -> None:
         """Handle a notification from the listening thread; callable from any thread."""
+        self._call(self._notified, session)
+
+    def hear_own(self, session: UUID) -> None:
+        """Handle a write of this process; callable from any thread."""
+        if session in self._watches:
+            self._call(self._wrote, session)
+
+    def _call(self, function: Callable[[Any], None], session: UUID | None) -> None:
         loop = self._loop()
         if loop is not None:
             # Raised by a loop that was closed meanwhile.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._notified, session)
+                loop.call_soon_threadsafe(function, session)
 
     def _notified(self, session: UUID | None) -> None:
         if session is None:
@@ -144,9 +181,12 @@ class Hub:
             return
         self._wakeup.set()
 
+    def _wrote(self, session: UUID) -> None:
+        self._written.add(session)
+        self._wakeup.set()
+
     def _poll_often(self, session: UUID) -> None:
-        if conf.get_settings().LISTEN_DATABASE is not None:
-            self._poll_often_until[session] = time.monotonic() + FREQUENT_POLL_SECONDS
+        self._poll_often_until[session] = time.monotonic() + FREQUENT_POLL_SECONDS
 
     async def _run(self) -> None:
         while self._watches:
@@ -155,7 +195,8 @@ class Hub:
                 async with asyncio.timeout(seconds):
                     await self._wakeup.wait()
                 # Notifications that arrive shortly after each other cause one poll.
-                await asyncio.sleep(_MIN_SECONDS)
+                pause = self._last_poll + FREQUENT_POLL_INTERVAL - time.monotonic()
+                await asyncio.sleep(max(_MIN_SECONDS, pause))
             self._wakeup.clear()
 
     async def _tick(self) -> float:
@@ -168,34 +209,42 @@ class Hub:
         self._poll_often_until = {
             key: until for key, until in self._poll_often_until.items() if until > now
         }
+        written, self._written = self._written, set()
         if now >= self._next_full_poll:
             # Set before the poll, so that a notification during the poll causes another one.
             self._next_full_poll = now + interval
-            await self._poll(list(self._watches))
-        elif self._poll_often_until:
-            await self._poll(list(self._poll_often_until))
+            await self._poll(set(self._watches), written)
+        elif due := written | self._poll_often_until.keys():
+            await self._poll(due, written)
         until_next = self._next_full_poll - time.monotonic()
         return max(
             _MIN_SECONDS,
             min(until_next, FREQUENT_POLL_INTERVAL) if self._poll_often_until else until_next,
         )
 
-    async def _poll(self, sessions: Collection[UUID]) -> None:
+    async def _poll(self, sessions: Collection[UUID], written: Collection[UUID]) -> None:
+        """Look at sessions; this process wrote to some of them."""
+        self._last_poll = time.monotonic()
         look = functools.partial(read_states, self._using, sessions)
         try:
-            current_states = await bridge.run_async(look, using=self._using)
+            current_states = await bridge.run_reading(look, using=self._using)
         except Exception as error:
             # The streams continue, and get all changes when the database is available again.
             if not self._last_poll_failed:
                 logger.warning("could not poll for events: %s", type(error).__name__)
             self._last_poll_failed = True
+            for session in written:
+                self._poll_often(session)
             return
         self._last_poll_failed = False
         for session in sessions:
             state = current_states.get(session)
-            if session in self._watches and (
-                session not in self._states or self._states[session] != state
-            ):
+            if session not in self._watches:
+                continue
+            if session not in self._states or self._states[session] != state:
+                if session in self._states and session not in written:
+                    # Another process writes, and may write more.
+                    self._poll_often(session)
                 self._states[session] = state
                 for watch in self._watches[session]:
                     watch.wake()

@@ -207,7 +207,7 @@ def _previews(keys: list[UUID]) -> dict[UUID, MessagePreview]:
     found: dict[UUID, MessagePreview] = {}
     for first in range(0, len(keys), _SCAN_SIZE):
         part = frozenset(keys[first : first + _SCAN_SIZE])
-        query = message_pages.MessageQuery(None, only=part)
+        query = message_pages.MessageQuery(None, only=part, eager=True)
         rows = message_pages.first_page(query, count=len(part)).rows
         found.update((row.id, row) for row in rows)
     return found

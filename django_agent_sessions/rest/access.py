@@ -117,6 +117,19 @@ class SessionAccess:
         """Return a session without its metadata; raise ``Http404`` if it is out of reach."""
         return self._first_or_404(self.accessible_sessions().filter(pk=key), needed)
 
+    def sessions_by_key(
+        self, keys: Collection[UUID], *needed: SessionPermission
+    ) -> dict[UUID, Session]:
+        """Return what :meth:`session` would of many sessions; those out of reach are missing."""
+        rows = list(self._summaries(self.accessible_sessions().filter(pk__in=keys)))
+        own = [row for row in rows if self.owns(row)]
+        needed_of_own = [each for each in needed if each not in self.owner_may]
+        allowed = reach_of(self.request.user, *needed_of_own).among(own)
+        if len(own) < len(rows):
+            others = [row for row in rows if not self.owns(row)]
+            allowed |= reach_of(self.request.user, *needed).among(others)
+        return {row.pk: row for row in rows if row.pk in allowed}
+
     def session_of(self, rows: QuerySet[Any], *needed: SessionPermission) -> Session:
         """Return the session that these rows belong to; raise ``Http404`` if it is out of reach.
 
@@ -128,10 +141,13 @@ class SessionAccess:
     def _first_or_404(
         self, sessions: SessionQuerySet, needed: Sequence[SessionPermission]
     ) -> Session:
-        row = sessions.defer("metadata", "origin").first()
+        row = self._summaries(sessions).first()
         if row is None or not self.has_permissions(row, *needed):
             raise Http404
         return row
+
+    def _summaries(self, sessions: SessionQuerySet) -> SessionQuerySet:
+        return sessions.defer("metadata", "origin")
 
     def has_permissions(self, session: Session, *needed: SessionPermission) -> bool:
         """Return whether the user has all of these permissions in a session that is reached."""

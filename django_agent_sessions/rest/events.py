@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 import time
 import weakref
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Hashable
-from enum import Enum
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpResponse
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
-from rest_framework.exceptions import APIException, Throttled, ValidationError
+from rest_framework.exceptions import Throttled, ValidationError
 
-from django_agent_sessions.content.dialects import displayable
-from django_agent_sessions.db import bridge
 from django_agent_sessions.events import reading
 from django_agent_sessions.events.cursor import Cursor, InvalidCursorError
-from django_agent_sessions.events.event_types import MessageEvent, RemovedEvent, ResetEvent
 from django_agent_sessions.events.hub import Watch, watch_session
-from django_agent_sessions.models import Session, SessionAgent
+from django_agent_sessions.models import Session
 from django_agent_sessions.models.permissions import SessionPermission
-from django_agent_sessions.queries.message_pages import MessagePreview
 from django_agent_sessions.rest.base import ThrottleScope
 
 from .base import SafeJSONRenderer
+from .event_rendering import render_event
 from .login_check import LoginCheck
+from .open_streams import EndReason, OpenStream
 from .pagination import reject_unknown_parameters
 from .schema import SCOPE_PARAMETERS, SESSION_PARAMETER, describe_view, problem_responses
-from .serializers.fields import format_datetime
-from .serializers.messages import MessageContext, media_url, represent_message
+from .shared_reads import read_stream
 from .streaming import StreamingAPI, event_stream_response
 
 NOW = "now"
@@ -64,20 +58,6 @@ _EVENT: dict[str, Any] = {
     },
     "required": ["event", "data"],
 }
-_NOT_ALLOWED = (Http404, PermissionDenied, APIException)
-
-
-class EndReason(Enum):
-    """Why a stream ends."""
-
-    TIME = "time"
-    """It lasted as long as it may: reconnect."""
-
-    GONE = "gone"
-    """The session, or the user's permission, is gone."""
-
-    LOGIN = "login"
-    """The user logged out or has a new password: reconnect with a new login."""
 
 
 class StreamSlot:
@@ -145,9 +125,6 @@ class SessionEventsView(StreamingAPI):
     check_seconds: ClassVar[float] = 30
     """Seconds of silence after which the user's login and permissions are checked again."""
 
-    login: LoginCheck
-    """The login with which the stream was requested."""
-
     places: ClassVar[StreamLimit] = StreamLimit()
     """The number of open streams of each user."""
 
@@ -184,10 +161,9 @@ class SessionEventsView(StreamingAPI):
         if place is None:
             raise Throttled(10, "Too many open streams. Close one of them.")
         try:
-            self.login = await self.in_thread(LoginCheck, request)
-            represent_rows = self.representation(row)
+            login = await self.in_thread(LoginCheck, request)
             await self.in_thread(self.record_access, row, view="events")
-            pieces = self._pieces(row, cursor, start, place, represent_rows)
+            pieces = self._pieces(OpenStream(self, row, login), cursor, start, place)
             return event_stream_response(request, pieces, when_closed=place.give_back)
         except BaseException:
             # Now, not when the error's frames, which refer to the place, are collected.
@@ -198,18 +174,6 @@ class SessionEventsView(StreamingAPI):
         """Return the headers that ``GET`` would start with."""
         await self.in_thread(self._start, session)
         return HttpResponse(content_type="text/event-stream; charset=utf-8")
-
-    def representation(
-        self, session: Session
-    ) -> Callable[[Session, list[MessagePreview]], list[Any]]:
-        """Return a function that represents filled rows as JSON; it may query the database."""
-        media = media_url(self)
-
-        def represent_rows(session: Session, rows: list[MessagePreview]) -> list[Any]:
-            reading = MessageContext.of(session, self.using, media_url=media)
-            return [represent_message(row, reading) for row in rows]
-
-        return represent_rows
 
     # --- the start of a stream ---------------------------------------------------------------
 
@@ -239,45 +203,42 @@ class SessionEventsView(StreamingAPI):
     # --- the stream --------------------------------------------------------------------------
 
     async def _pieces(
-        self,
-        session: Session,
-        cursor: Cursor,
-        start: str,
-        place: StreamSlot,
-        represent_rows: Callable[[Session, list[MessagePreview]], list[Any]],
+        self, stream: OpenStream, cursor: Cursor, start: str, place: StreamSlot
     ) -> AsyncIterator[bytes]:
         """Yield encoded events until the stream ends; read a batch when the last one was sent."""
         asgi = isinstance(self.request._request, ASGIRequest)
         deadline = time.monotonic() + (self.max_seconds if asgi else self.max_seconds_wsgi)
+        session = stream.session.pk
         # Close the connection that a middleware opened after the view to save the login session.
         await self.in_thread(_close_connections)
         try:
-            with watch_session(session.pk) as watch:
+            with watch_session(session) as watch:
                 yield f"retry: {self.retry_milliseconds}\n\n".encode()
-                ready = {"session": str(session.pk), "from": start}
-                yield self._encoded("ready", ready, cursor)
+                ready = {"session": str(session), "from": start}
+                yield render_event("ready", ready, cursor)
                 while True:
-                    read = functools.partial(self._read, session, cursor, represent_rows)
-                    batch = await bridge.run_async(read, using=self.using)
-                    if isinstance(batch, EndReason):
-                        yield self._encoded("end", {"reason": batch.value})
+                    events = await read_stream(stream, cursor)
+                    if isinstance(events, EndReason):
+                        yield _end(events)
                         return
-                    pieces, cursor, more = batch
-                    for piece in pieces:
-                        yield piece
-                    if not more:
+                    cursor = events.cursor
+                    if events.text:
+                        yield events.text
+                    if not events.more:
                         async for comment in self._wait(watch, deadline):
                             yield comment
                     if time.monotonic() >= deadline:
-                        yield self._encoded("end", {"reason": EndReason.TIME.value})
+                        yield _end(EndReason.TIME)
                         return
         finally:
             place.give_back()
 
     async def _wait(self, watch: Watch, deadline: float) -> AsyncIterator[bytes]:
         """Wait for a change, or until the next check; yield keep-alive comments meanwhile."""
-        check = min(deadline, time.monotonic() + self.check_seconds)
-        comment = time.monotonic() + self.keep_alive_seconds
+        now = time.monotonic()
+        # At a multiple of the interval, so that many streams are checked together.
+        check = min(deadline, now + self.check_seconds - now % self.check_seconds)
+        comment = now + self.keep_alive_seconds
         while not await watch.happened(max(0.0, min(check, comment) - time.monotonic())):
             now = time.monotonic()
             if now >= check:
@@ -286,82 +247,9 @@ class SessionEventsView(StreamingAPI):
                 comment = now + self.keep_alive_seconds
                 yield b": still here\n\n"
 
-    def _read(
-        self,
-        session: Session,
-        cursor: Cursor,
-        represent_rows: Callable[[Session, list[MessagePreview]], list[Any]],
-    ) -> tuple[list[bytes], Cursor, bool] | EndReason:
-        """Check the user's login and permissions again and read the next batch.
 
-        Returns encoded events, the cursor after them, and whether there is more to read now; or
-        why the stream ends.
-        """
-        allowed = self._recheck(session)
-        if isinstance(allowed, EndReason):
-            return allowed
-        batch = reading.read_events(allowed, cursor)
-        if batch is None:
-            return EndReason.GONE
-        rows = [event.row for event in batch.events if isinstance(event, MessageEvent)]
-        messages = iter(represent_rows(batch.session, rows) if rows else ())
-        pieces = []
-        for event in batch.events:
-            if isinstance(event, MessageEvent):
-                name, data = "message", {**next(messages), "change": event.change.value}
-            elif isinstance(event, RemovedEvent):
-                name = "removed"
-                data = {"agent": self._agent_name(event), "position": event.position}
-            elif isinstance(event, ResetEvent):
-                name, data = "reset", {"reason": event.reason.value}
-            else:
-                name, data = "session", _session_data(batch.session)
-            pieces.append(self._encoded(name, data, event.cursor))
-        last = batch.events[-1].cursor if batch.events else cursor
-        if batch.cursor != last:
-            # An id without data triggers no event, and the client remembers it.
-            pieces.append(f"id: {batch.cursor.encode()}\n\n".encode())
-        return pieces, batch.cursor, batch.more
-
-    def _recheck(self, session: Session) -> Session | EndReason:
-        """Return the session if the user may still read it and it has the same owner."""
-        request = self.request
-        try:
-            # Django caches permissions on the user, and they may have been revoked.
-            user = self.login.current_user()
-            if user is None:
-                return EndReason.GONE
-            if not self.login.is_valid(user):
-                return EndReason.LOGIN
-            if user is not request.user:
-                request.user = user
-            self.check_permissions(request)
-            current = self.session(session.pk, SessionPermission.READ)
-        except _NOT_ALLOWED:
-            return EndReason.GONE
-        # Reading another user's session was recorded for this owner when the stream began.
-        return current if current.owner_id == session.owner_id else EndReason.GONE
-
-    def _agent_name(self, event: RemovedEvent) -> str:
-        agents = SessionAgent.objects.using(self.using).filter(pk=event.agent)
-        name: str = agents.values_list("agent_id", flat=True).first() or ""
-        return displayable(name)
-
-    def _encoded(self, name: str, data: Any, cursor: Cursor | None = None) -> bytes:
-        head = f"event: {name}\n" if cursor is None else f"event: {name}\nid: {cursor.encode()}\n"
-        return head.encode() + b"data: " + SafeJSONRenderer().render(data) + b"\n\n"
-
-
-def _session_data(session: Session) -> dict[str, Any]:
-    archived, expires = session.archived_at, session.expires_at
-    return {
-        "id": str(session.pk),
-        "title": displayable(session.title),
-        "archived_at": None if archived is None else format_datetime(archived),
-        "expires_at": None if expires is None else format_datetime(expires),
-        "legal_hold": session.legal_hold,
-        "redactions": session.redactions,
-    }
+def _end(reason: EndReason) -> bytes:
+    return render_event("end", {"reason": reason.value})
 
 
 def _close_connections() -> None:

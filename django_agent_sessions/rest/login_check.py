@@ -1,11 +1,16 @@
-"""Whether the login of a request is still valid while its response is streamed."""
+"""Whether the logins of requests are still valid while their responses are streamed."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.backends import db as database_sessions
 from django.db.models import Model
+from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
 
@@ -17,42 +22,116 @@ class LoginCheck:
     """
 
     def __init__(self, request: Any) -> None:
-        self._user = request.user
-        self._password_hash = _password_hash(self._user)
-        self._token = request.auth
+        self.user = request.user
+        self.password_hash = _password_hash(self.user)
+        self.token = request.auth
         session = getattr(request._request, "session", None)
         # Of a request with a token, the session may be another user's.
-        is_login = session is not None and session.get(SESSION_KEY) == str(self._user.pk)
-        self._session: Any = session if is_login and self._token is None else None
+        is_login = session is not None and session.get(SESSION_KEY) == str(self.user.pk)
+        self.session: Any = session if is_login and self.token is None else None
 
     def current_user(self) -> Any:
         """Return the user as stored now; ``None`` if the user was deleted or deactivated."""
-        if not isinstance(self._user, Model):
-            return self._user
-        user = self._user.__class__._default_manager.filter(pk=self._user.pk).first()
-        return user if user is not None and getattr(user, "is_active", True) else None
+        return StoredLogins([self]).user_of(self)
 
     def is_valid(self, user: Any) -> bool:
         """Return whether the current user is still logged in, with the same password."""
-        if self._password_hash is not None and _password_hash(user) != self._password_hash:
-            return False
-        if isinstance(self._token, Model):
-            tokens = self._token.__class__._default_manager
-            return tokens.filter(pk=self._token.pk).exists()
-        return self._session is None or self._is_stored(user)
+        return StoredLogins([self]).is_valid(self, user)
 
-    def _is_stored(self, user: Any) -> bool:
+
+class StoredLogins:
+    """What is stored now about logins: each row is read once, and at first use."""
+
+    def __init__(self, logins: Sequence[LoginCheck]) -> None:
+        self._logins = logins
+        self._hashes: dict[int, str | None] = {}
+
+    def user_of(self, login: LoginCheck) -> Any:
+        """See :meth:`LoginCheck.current_user`; the same object for all logins of a user."""
+        if not isinstance(login.user, Model):
+            return login.user
+        user = self._users.get((login.user.__class__, login.user.pk))
+        return user if user is not None and getattr(user, "is_active", True) else None
+
+    def is_valid(self, login: LoginCheck, user: Any) -> bool:
+        """See :meth:`LoginCheck.is_valid`."""
+        if login.password_hash is not None and self._hash_of(user) != login.password_hash:
+            return False
+        if isinstance(login.token, Model):
+            return login.token.pk in self._tokens[login.token.__class__]
+        return login.session is None or self._is_stored(login.session, user)
+
+    def _is_stored(self, session: Any, user: Any) -> bool:
         """Return whether the browser's session still exists and is this user's."""
-        # Another object, because this one holds what it read when the request began.
-        stored = self._session.__class__(self._session.session_key)
+        stored = self._sessions[session.__class__, session.session_key]
         if stored.get(SESSION_KEY) != str(user.pk):
             return False
-        valid = _password_hash(user)
+        valid = self._hash_of(user)
         if valid is None:
             return True
         get_fallbacks: Any = getattr(user, "get_session_auth_fallback_hash", tuple)
         found = stored.get(HASH_SESSION_KEY, "")
-        return any(constant_time_compare(found, each) for each in (valid, *get_fallbacks()))
+        return constant_time_compare(found, valid) or any(
+            constant_time_compare(found, each) for each in get_fallbacks()
+        )
+
+    def _hash_of(self, user: Any) -> str | None:
+        key = id(user)
+        if key not in self._hashes:
+            self._hashes[key] = _password_hash(user)
+        return self._hashes[key]
+
+    @cached_property
+    def _users(self) -> Mapping[tuple[type[Model], Any], Any]:
+        users = (login.user for login in self._logins if isinstance(login.user, Model))
+        return {
+            (model, row.pk): row
+            for model, keys in _keys_by_class(users).items()
+            for row in model._default_manager.filter(pk__in=keys)
+        }
+
+    @cached_property
+    def _tokens(self) -> Mapping[type[Model], set[Any]]:
+        tokens = (login.token for login in self._logins if isinstance(login.token, Model))
+        return {
+            model: set(model._default_manager.filter(pk__in=keys).values_list("pk", flat=True))
+            for model, keys in _keys_by_class(tokens).items()
+        }
+
+    @cached_property
+    def _sessions(self) -> Mapping[tuple[type[Any], Any], Mapping[str, Any]]:
+        """The data of the browsers' sessions; empty where there is none any more."""
+        keys: defaultdict[type[Any], set[Any]] = defaultdict(set)
+        for login in self._logins:
+            if login.session is not None:
+                keys[login.session.__class__].add(login.session.session_key)
+        found: dict[tuple[type[Any], Any], Mapping[str, Any]] = {}
+        for store, wanted in keys.items():
+            # Other objects, because the requests' hold what they read when they began.
+            if _reads_rows(store):
+                found |= {(store, key): {} for key in wanted}
+                rows = store.get_model_class()._default_manager.filter(
+                    session_key__in=wanted, expire_date__gt=timezone.now()
+                )
+                found |= {(store, r.session_key): store().decode(r.session_data) for r in rows}
+            else:
+                # Of a signed cookie, the key is the data.
+                found |= {(store, key): dict(store(key).items()) for key in wanted}
+        return found
+
+
+def _keys_by_class(rows: Iterable[Model]) -> dict[type[Model], set[Any]]:
+    found: defaultdict[type[Model], set[Any]] = defaultdict(set)
+    for row in rows:
+        found[row.__class__].add(row.pk)
+    return found
+
+
+def _reads_rows(store: type[Any]) -> bool:
+    """Return whether a class of sessions reads rows as Django's does, and not a cache."""
+    names = ("load", "_get_session_from_db", "decode")
+    django_store = database_sessions.SessionStore
+    return all(getattr(store, name, None) is getattr(django_store, name, None) for name in names)
 
 
 def _password_hash(user: Any) -> str | None:

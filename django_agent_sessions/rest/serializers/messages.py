@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -62,14 +62,18 @@ class MessageContext:
         cls, session: Session, using: str, *, media_url: str = "", raw: bool = False
     ) -> MessageContext:
         """Read the agents of a session."""
-        rows = SessionAgent.objects.using(using).filter(session=session)
-        values = rows.values_list("pk", "agent_id", "dialect")
-        agents = {key: (name, dialects.get(dialect)) for key, name, dialect in values}
-        return cls(session.pk, agents, media_url, raw)
+        return cls(session.pk, read_agents([session.pk], using), media_url, raw)
 
     def agent_of(self, row: MessagePreview) -> tuple[str, Dialect]:
         """Return the id and the dialect of a message's agent, which may have been added since."""
         return self.agents.get(row.agent_id) or ("", dialects.get(""))
+
+
+def read_agents(sessions: Collection[UUID], using: str) -> dict[UUID, tuple[str, Dialect]]:
+    """Return the ids and dialects of sessions' agents, by their primary keys."""
+    rows = SessionAgent.objects.using(using).filter(session__in=sessions)
+    values = rows.values_list("pk", "agent_id", "dialect")
+    return {key: (name, dialects.get(dialect)) for key, name, dialect in values}
 
 
 # A reference by name, because recursion through a serializer that contains itself never ends.
