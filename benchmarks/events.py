@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -300,12 +300,15 @@ HEAD = [
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--streams", type=int)
+    parser.add_argument("--messages", type=int)
     parser.add_argument("--quick", action="store_true", help="a smoke test with few streams")
     parser.add_argument("--only", choices=VARIANTS, action="append")
     given = parser.parse_args()
     plan = Plan(20, 3, 0) if given.quick else Plan()
     if given.streams:
-        plan = Plan(given.streams, plan.messages, plan.idle_seconds)
+        plan = replace(plan, streams=given.streams)
+    if given.messages:
+        plan = replace(plan, messages=given.messages)
     if given.only and len(given.only) == 1:
         print(report(given.only[0], measure(given.only[0], plan), plan))
         return

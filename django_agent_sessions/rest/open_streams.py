@@ -7,6 +7,7 @@ checked by its own request's permission classes, with the rights of its own user
 from __future__ import annotations
 
 import contextvars
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from enum import Enum
@@ -49,7 +50,7 @@ class OpenStream:
         self.media_url = media_url(view)
         self._view = view
         self._context = contextvars.copy_context()
-        self.access_key = _access_key(view, login) or self
+        self.access_key: Hashable = self if (key := _access_key(view, login)) is None else key
         """Streams with the same key reach the same sessions."""
 
     def admit(self, user: Any) -> None:
@@ -106,14 +107,13 @@ def check_streams(streams: Iterable[OpenStream]) -> dict[OpenStream, Allowed]:
     found: dict[OpenStream, Allowed] = {}
     admitted: defaultdict[Hashable, list[OpenStream]] = defaultdict(list)
     for stream in distinct:
-        ended = _outcome(lambda stream=stream: _check_login(stored, stream))
+        ended = _outcome(functools.partial(_check_login, stored, stream))
         if ended is None:
             admitted[stream.access_key].append(stream)
         else:
             found[stream] = ended
     for group in admitted.values():
-        keys = {stream.session.pk for stream in group}
-        rows = _outcome(lambda group=group, keys=keys: group[0].sessions(keys))
+        rows = _outcome(functools.partial(group[0].sessions, {each.session.pk for each in group}))
         for stream in group:
             found[stream] = _allowed(stream, rows) if isinstance(rows, dict) else rows
     return found
