@@ -46,6 +46,10 @@ class StoredLogins:
         self._logins = logins
         self._hashes: dict[int, str | None] = {}
 
+    def read(self) -> None:
+        """Read everything now, so that a database that is away fails once."""
+        _ = self._users, self._tokens, self._sessions
+
     def user_of(self, login: LoginCheck) -> Any:
         """See :meth:`LoginCheck.current_user`; the same object for all logins of a user."""
         if not isinstance(login.user, Model):

@@ -104,6 +104,7 @@ def check_streams(streams: Iterable[OpenStream]) -> dict[OpenStream, Allowed]:
     """Check the logins and permissions of streams again."""
     distinct = list(dict.fromkeys(streams))
     stored = StoredLogins([stream.login for stream in distinct])
+    stored.read()
     found: dict[OpenStream, Allowed] = {}
     admitted: defaultdict[Hashable, list[OpenStream]] = defaultdict(list)
     for stream in distinct:
