@@ -40,7 +40,8 @@ from .parts import (
     text_or_media_part,
     unknown_part,
 )
-from .redaction import Message, Redactor, mask, select
+from .redaction import Message, Redactor, mask
+from .strands_redaction import redacted_block, redacted_metadata
 from .vocabulary import Vocabulary, terms
 
 _Parts = tuple[Part, ...]
@@ -49,9 +50,6 @@ _Reader = Callable[[Any], _Parts | None]
 
 _STATUSES = frozenset({"success", "error"})
 _ROLES = ("user", "assistant")
-_TTLS = ("5m", "1h")
-_MASKS = {key: key.upper() for key in ("image", "document", "video", "audio")}
-_MASKS["reasoningContent"] = "REASONING"
 
 
 class Strands(Dialect):
@@ -191,9 +189,9 @@ class Strands(Dialect):
                 redacted[key] = redactor.safe_id(value)
             elif key == "content":
                 blocks = value if isinstance(value, list) else [value]
-                redacted[key] = [_redacted_block(block, redactor) for block in blocks]
+                redacted[key] = [redacted_block(block, redactor) for block in blocks]
             elif key == "metadata" and isinstance(value, dict):
-                redacted[key] = _redacted_metadata(value)
+                redacted[key] = redacted_metadata(value, redactor)
         return redacted
 
     def replace(self, message: Message, redactor: Redactor) -> Any:
@@ -409,49 +407,3 @@ def _messages(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     elif isinstance(value, list):
         for position, item in enumerate(value):
             yield from _messages(item, (*path, position))
-
-
-# --- redaction -------------------------------------------------------------------------------
-
-
-def _redacted_block(block: Any, redactor: Redactor) -> Message:
-    key = next(iter(block), "") if isinstance(block, dict) else ""
-    value = block[key] if isinstance(block, dict) and key else None
-    if key == "cachePoint":
-        point = value if isinstance(value, dict) else {}
-        ttl = {"ttl": point["ttl"]} if point.get("ttl") in _TTLS else {}
-        return {key: {"type": "default", **ttl}}
-    if key == "toolUse" and isinstance(value, dict):
-        return {key: {**redactor.ids(value, "toolUseId"), **redactor.name(value), "input": {}}}
-    if key == "toolResult" and isinstance(value, dict):
-        return {key: _redacted_result(value, redactor)}
-    if key == "text":
-        return {"text": redactor.text(value)}
-    return {"text": mask(_MASKS.get(key, "") if isinstance(key, str) else "")}
-
-
-def _redacted_result(result: Message, redactor: Redactor) -> Message:
-    content = result.get("content")
-    length = max(1, len(content) if isinstance(content, list) else 1)
-    redacted: Message = redactor.ids(result, "toolUseId")
-    if redactor.vocabulary.is_word(result.get("status")):
-        redacted["status"] = result["status"]
-    return {**redacted, "content": [{"text": mask()}] * length}
-
-
-def _redacted_metadata(metadata: Message) -> Message:
-    kept = {name: _numbers(value) for name, value in select(metadata, "usage", "metrics").items()}
-    custom = metadata.get("custom")
-    if isinstance(custom, dict) and isinstance(custom.get("pinned"), bool):
-        # This flag of conversation managers is not content.
-        kept["custom"] = {"pinned": custom["pinned"]}
-    return kept
-
-
-def _numbers(value: Any) -> Message:
-    numbers = value if isinstance(value, dict) else {}
-    return {
-        key: number
-        for key, number in numbers.items()
-        if key in Strands.vocabulary.all_keys and isinstance(number, int | float)
-    }
