@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.apps import AppConfig
@@ -16,6 +17,27 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
 
 from .settings import requires_valid
+
+
+def _asking_database(check: Callable[..., list[CheckMessage]]) -> Callable[..., list[CheckMessage]]:
+    """Call a check with the alias of the database of sessions, if Django asks that database."""
+
+    @functools.wraps(check)
+    def run(
+        app_configs: Sequence[AppConfig] | None,
+        databases: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> list[CheckMessage]:
+        alias = bridge.database()
+        if alias not in (databases or ()):
+            return []
+        try:
+            return check(alias, **kwargs)
+        except DatabaseError:
+            # The database is unavailable, which the command itself reports.
+            return []
+
+    return run
 
 
 @register
@@ -45,9 +67,8 @@ def check_full_text_search(
 
 @register(Tags.database)
 @requires_valid("DATABASE", "FULL_TEXT_SEARCH")
-def check_full_text_configuration(
-    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
-) -> list[CheckMessage]:
+@_asking_database
+def check_full_text_configuration(alias: str, **kwargs: Any) -> list[CheckMessage]:
     """Check that PostgreSQL has the configuration that ``FULL_TEXT_SEARCH`` names.
 
     Queries the database, and so runs with ``migrate`` and ``check --database``. A warning, because
@@ -55,8 +76,7 @@ def check_full_text_configuration(
     """
     from django_agent_sessions.queries import search
 
-    alias = bridge.database()
-    if alias not in (databases or ()) or check_full_text_search(None):
+    if check_full_text_search(None):
         return []
     try:
         search.configuration_in_database(alias)
@@ -69,17 +89,13 @@ def check_full_text_configuration(
                 id="agent_sessions.W008",
             )
         ]
-    except DatabaseError:
-        # The database is unavailable, which the command itself reports.
-        return []
     return []
 
 
 @register(Tags.database)
 @requires_valid("DATABASE")
-def check_character_sets(
-    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
-) -> list[CheckMessage]:
+@_asking_database
+def check_character_sets(alias: str, **kwargs: Any) -> list[CheckMessage]:
     """Check that MariaDB and MySQL store every character and compare ids exactly.
 
     Queries the database, and so runs with ``migrate`` and ``check --database``. A warning, because
@@ -88,14 +104,7 @@ def check_character_sets(
     # Imported here because it imports the models.
     from django_agent_sessions.sql import charsets
 
-    alias = bridge.database()
-    if alias not in (databases or ()):
-        return []
-    try:
-        charset = charsets.inspect_charsets(alias)
-    except DatabaseError:
-        # The database is unavailable, which the command itself reports.
-        return []
+    charset = charsets.inspect_charsets(alias)
     statements = "\n".join(["Run at a time of low traffic:", *charset.statements])
     found = [
         (
@@ -139,9 +148,8 @@ _NO_EMOJI = (
 
 @register(Tags.database)
 @requires_valid("DATABASE")
-def check_audit_trigger(
-    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
-) -> list[CheckMessage]:
+@_asking_database
+def check_audit_trigger(alias: str, **kwargs: Any) -> list[CheckMessage]:
     """Check that PostgreSQL's trigger protects the audit trail.
 
     Queries the database, and so runs with ``migrate`` and ``check --database``. A warning, because
@@ -149,14 +157,7 @@ def check_audit_trigger(
     """
     from django_agent_sessions.sql.audit_trigger import trigger_problem
 
-    alias = bridge.database()
-    if alias not in (databases or ()):
-        return []
-    try:
-        problem = trigger_problem(alias)
-    except DatabaseError:
-        # The database is unavailable, which the command itself reports.
-        return []
+    problem = trigger_problem(alias)
     if not problem:
         return []
     return [
