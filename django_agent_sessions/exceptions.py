@@ -128,7 +128,7 @@ class LegalHoldError(AgentSessionsError, ProtectedError):
 
 
 class QuotaExceededError(AgentSessionsError):
-    """A request would exceed a quota of the session's owner; the text says what to do."""
+    """A request would exceed a quota of the session's owner; the message names the remedy."""
 
 
 class RedactionScopeError(AgentSessionsError, ValueError):
