@@ -26,9 +26,11 @@ def on_written(using: str, session: UUID, kind: WriteKind) -> None:
     Django logs an error of a receiver; it changes nothing for the writer.
     """
     calls = [call for receiver in receivers if (call := _call_of(receiver, using)) is not None]
+    if not calls:
+        return
     connection = connections[using]
     # Without autocommit and `atomic()`, only the caller knows when it commits.
-    if not calls or not (connection.in_atomic_block or connection.autocommit):
+    if not (connection.in_atomic_block or connection.autocommit):
         return
     write = SessionWrite(using, session, kind, current_run())
 

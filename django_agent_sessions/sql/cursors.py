@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import functools
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
+from types import FunctionType
 from typing import Any
 
-from django.db import models
+import django
+from django.db import models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.stored_text import first_text
+from django_agent_sessions.sql import sqlite_deletions
 
 _CACHE_SIZE = 500
 """Maximum number of cached statements; those of batches differ by the number of rows."""
@@ -37,6 +43,79 @@ def visible_text(connection: BaseDatabaseWrapper) -> str:
     return first_text(connection, "{id}", {get(name): sql for name, sql in columns.items()})
 
 
+def driver_connection(connection: BaseDatabaseWrapper) -> Any | None:
+    """Return the driver's connection if nothing watches Django's cursors; otherwise None.
+
+    Django's cursor takes as long as a small statement. It is needed for ``execute_wrapper``, for
+    the log of queries, for the backends of others, and for tools that replace its methods.
+    """
+    kind: Any = type(connection)
+    functions = kind.cursor, kind._cursor, kind.create_cursor, kind.make_cursor
+    if (
+        connection.queries_logged
+        or connection.needs_rollback
+        or connection.execute_wrappers not in _OWN_WRAPPERS
+        or "cursor" in vars(connection)
+        or not _are_djangos(*functions, CursorWrapper.execute)
+    ):
+        return None
+    connection.close_if_health_check_failed()
+    connection.ensure_connection()
+    connection.validate_thread_sharing()
+    raw = connection.connection
+    return raw if type(raw).__module__ in ("sqlite3", "psycopg") else None
+
+
+_OWN_WRAPPERS: list[list[Any]] = [[], [sqlite_deletions.watch_deletion]]
+_DJANGO = os.path.join(os.path.dirname(django.__file__), "")
+
+
+@functools.lru_cache(maxsize=20)
+def _are_djangos(*functions: Any) -> bool:
+    """Return whether Django defines these functions; tools replace them by their own."""
+    return all(
+        isinstance(function, FunctionType) and function.__code__.co_filename.startswith(_DJANGO)
+        for function in functions
+    )
+
+
+@contextmanager
+def quick_cursor(connection: BaseDatabaseWrapper) -> Iterator[Any]:
+    """Open a cursor for statements that are used repeatedly: the driver's, if nothing watches."""
+    if driver_connection(connection) is None:
+        with caching_cursor(connection) as watched:
+            yield watched
+    else:
+        with (
+            connection.wrap_database_errors,
+            closing(_with_caching(connection.create_cursor())) as cursor,
+        ):
+            yield cursor
+
+
+@contextmanager
+def sqlite_transaction(connection: BaseDatabaseWrapper) -> Iterator[Any]:
+    """Open a cursor in a transaction of SQLite, or in the present one without a savepoint."""
+    alone = connection.autocommit and not connection.in_atomic_block
+    if not alone or driver_connection(connection) is None:
+        with (
+            transaction.atomic(connection.alias) if alone else nullcontext(),
+            quick_cursor(connection) as cursor,
+        ):
+            yield cursor
+        return
+    with quick_cursor(connection) as cursor:
+        cursor.execute("BEGIN IMMEDIATE")
+        try:
+            yield cursor
+            cursor.execute("COMMIT")
+        except BaseException:
+            # Some errors have ended the transaction.
+            if cursor.connection.in_transaction:
+                cursor.execute("ROLLBACK")
+            raise
+
+
 def caching_cursor(connection: BaseDatabaseWrapper) -> CursorWrapper:
     """Return a cursor for statements that are used repeatedly.
 
@@ -45,10 +124,14 @@ def caching_cursor(connection: BaseDatabaseWrapper) -> CursorWrapper:
     wrapped ones, stay unchanged.
     """
     wrapped = connection.cursor()
-    raw: Any = getattr(wrapped, "cursor", None)
-    if hasattr(raw, "convert_query"):
-        raw.convert_query = _with_qmarks
+    _with_caching(getattr(wrapped, "cursor", None))
     return wrapped
+
+
+def _with_caching(cursor: Any) -> Any:
+    if hasattr(cursor, "convert_query"):
+        cursor.convert_query = _with_qmarks
+    return cursor
 
 
 @functools.lru_cache(maxsize=_CACHE_SIZE)

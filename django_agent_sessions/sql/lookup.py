@@ -102,12 +102,7 @@ def _read(
         for field, value in values
         if value is not None
     ]
-    rows = prepared_statements.fetch_prepared(connection, sql, parameters)
-    if rows is None:
-        with connection.cursor() as cursor:
-            cursor.execute(sql, parameters)
-            rows = cursor.fetchall()
-    return rows
+    return prepared_statements.fetch(connection, sql, parameters)
 
 
 def _instance(using: str, model: type[M], row: Sequence[Any]) -> M:

@@ -23,7 +23,7 @@ from django_agent_sessions.sql import cursors, prepared_statements
 from django_agent_sessions.values.records import Usage
 
 MAX_ROWS = 200
-"""Maximum number of messages per statement; SQLite allows 500 parts of a UNION."""
+"""Maximum number of messages per statement."""
 
 _messages = SessionMessage._meta
 _sessions = Session._meta
@@ -71,11 +71,13 @@ def append(
     None if the agent was deleted, a condition does not hold, or another writer got the position.
     """
     connection = connections[using]
-    returning = connection.features.can_return_rows_from_bulk_insert
     vendor = database_vendor(connection)
+    on_sqlite = vendor == "sqlite"
     in_arrays = vendor == "postgresql" and len(rows) > 1
-    many = _ANY_NUMBER if in_arrays else len(rows)
-    shape = (vendor, many, expected is not None, epoch is not None, counting is not None)
+    together = rows[:1] if on_sqlite else rows
+    many = _ANY_NUMBER if in_arrays else len(together)
+    counts = counting is not None and vendor == "postgresql"
+    shape = (vendor, many, expected is not None, epoch is not None, counts)
     sql = _append_statements.get(shape)
     if sql is None:
         sql = _append_statements[shape] = _append_sql(connection, *shape)
@@ -83,38 +85,57 @@ def append(
     if in_arrays:
         parameters += map(_array, zip(*rows, strict=True))
     else:
-        for position, row in enumerate(rows):
+        for position, row in enumerate(together):
             parameters.append(position)
             parameters += row
-    agent_value = _agent.get_db_prep_save(agent, connection)
-    parameters += (agent_value, branch, agent_value)
+    parameters += (agent.hex, branch, agent.hex)
     if epoch is not None:
         parameters.append(epoch)
     if expected is not None:
         parameters.append(expected)
-    if counting is not None:
+    if counting is not None and counts:
         parameters += _counted_values(connection, counting)
-    if (
-        vendor == "postgresql"
-        and (positions := prepared_statements.fetch_prepared(connection, sql, parameters))
-        is not None
-    ):
-        return min((position for (position,) in positions), default=None)
-    with cursors.caching_cursor(connection) as cursor:
+    if on_sqlite:
+        alone = len(rows) == 1 and counting is None
+        opened = cursors.quick_cursor if alone else cursors.sqlite_transaction
+        with opened(connection) as cursor:
+            cursor.execute(sql, parameters)
+            first = cursor.fetchone()
+            if first is not None:
+                _write_more(connection, cursor, rows[1:], first, counting)
+        return None if first is None else int(first[0])
+    if connection.features.can_return_rows_from_bulk_insert:
+        positions = prepared_statements.fetch(connection, sql, parameters)
+        return min(positions)[0] if positions else None
+    with cursors.quick_cursor(connection) as cursor:
         cursor.execute(sql, parameters)
-        if returning:
-            return min((position for (position,) in cursor.fetchall()), default=None)
         if not cursor.rowcount:
             return None
         # MySQL has no RETURNING.
-        cursor.execute(
-            cursors.quote_names(
-                connection,
-                "SELECT {message_id} FROM {messages} WHERE {id} = %s",
-            ),
-            [rows[0][0]],
-        )
+        written = "SELECT {message_id} FROM {messages} WHERE {id} = %s"
+        cursor.execute(cursors.quote_names(connection, written), [rows[0][0]])
         return int(cursor.fetchone()[0])
+
+
+def _write_more(
+    connection: BaseDatabaseWrapper,
+    cursor: Any,
+    rows: Sequence[Sequence[Any]],
+    first: Sequence[Any],
+    counting: CounterUpdate | None,
+) -> None:
+    """Insert the messages after the first, whose row is given, and count them all.
+
+    SQLite lets nobody write in between, and compiles a statement for one row faster.
+    """
+    if rows:
+        position, *same = first
+        cursor.executemany(
+            _more_sql(connection),
+            [(*row, *same, number) for number, row in enumerate(rows, position + 1)],
+        )
+    if counting is not None:
+        cursor.execute(_count_sql(connection), _counted_values(connection, counting))
 
 
 class CounterUpdate(NamedTuple):
@@ -125,15 +146,17 @@ class CounterUpdate(NamedTuple):
     at: datetime
 
 
-def can_count_in_append(using: str) -> bool:
-    """Return whether :func:`append` can update the counters in the same statement."""
-    return connections[using].vendor == "postgresql"
+def is_all_or_nothing(connection: BaseDatabaseWrapper, rows: int, *, counts: bool) -> bool:
+    """Return whether :func:`append` needs no transaction or savepoint to be undone by an error."""
+    if connection.vendor == "sqlite":
+        return not connection.in_atomic_block or not (rows > 1 or counts)
+    return connection.vendor == "postgresql" or not counts
 
 
 def update_counters(using: str, counting: CounterUpdate) -> None:
     """Update a session's counters and last activity. Several times faster than the ORM."""
     connection = connections[using]
-    with cursors.caching_cursor(connection) as cursor:
+    with cursors.quick_cursor(connection) as cursor:
         cursor.execute(_count_sql(connection), _counted_values(connection, counting))
 
 
@@ -208,9 +231,11 @@ def free_at_epoch(using: str, session: UUID, epoch: int | None) -> RawSQL:
 
 # Building the SQL takes as long as running it, and there are few variants.
 _append_statements: dict[tuple[str, int, bool, bool, bool], str] = {}
+_count_statements: dict[str, str] = {}
+_SAME = ("session_id", "agent_id", "branch", "revision", "change")
+"""The columns of which all messages of an append have the same value."""
 _ANY_NUMBER = -1
 """Any number of rows: the statement is the same."""
-_agent = _messages.get_field("agent")
 
 
 def _append_sql(
@@ -238,7 +263,7 @@ def _append_sql(
             f"WHERE l.{quote('id')} = a.{quote('session_id')}{lock}) = s.{quote('change')}"
         )
     columns = [quote(cursors.column_name(field)) for field in ROW_FIELDS]
-    columns += map(quote, ("session_id", "agent_id", "branch", "message_id", "revision", "change"))
+    columns += map(quote, (*_SAME, "message_id"))
     conditions = "".join(
         [
             unchanged,
@@ -249,15 +274,14 @@ def _append_sql(
     )
     # A single row that conflicts is skipped; of several rows, some might be inserted.
     conflict = " ON CONFLICT DO NOTHING" if vendor == "postgresql" and rows == 1 else ""
-    returning = (
-        f" RETURNING {quote('message_id')}"
-        if connection.features.can_return_rows_from_bulk_insert
-        else ""
-    )
+    returning = ""
+    if connection.features.can_return_rows_from_bulk_insert:
+        returned = ("message_id", *_SAME) if vendor == "sqlite" else ("message_id",)
+        returning = f" RETURNING {', '.join(map(quote, returned))}"
     insert_sql = (
         f"INSERT INTO {quote(_messages.db_table)} ({', '.join(columns)}) "
         f"SELECT {', '.join(f'r.{name}' for name in names)}, "
-        f"a.{quote('session_id')}, a.{quote('id')}, {number}, n.next + r.p, 0, s.{quote('change')} "
+        f"a.{quote('session_id')}, a.{quote('id')}, {number}, 0, s.{quote('change')}, n.next + r.p "
         f"FROM ({parameter_table}) r "
         f"CROSS JOIN (SELECT COALESCE((SELECT m.{quote('message_id')} + 1 "
         f"FROM {quote(_messages.db_table)} m WHERE m.{quote('agent_id')} = %s "
@@ -276,7 +300,19 @@ def _append_sql(
     )
 
 
+def _more_sql(connection: BaseDatabaseWrapper) -> str:
+    quote = connection.ops.quote_name
+    columns = [*map(cursors.column_name, ROW_FIELDS), *_SAME, "message_id"]
+    return (
+        f"INSERT INTO {quote(_messages.db_table)} ({', '.join(map(quote, columns))}) "
+        f"VALUES ({', '.join(['%s'] * len(columns))})"
+    )
+
+
 def _count_sql(connection: BaseDatabaseWrapper) -> str:
+    sql = _count_statements.get(connection.vendor)
+    if sql is not None:
+        return sql
     quote = connection.ops.quote_name
     # Without a cast, PostgreSQL does not know the type of NULL.
     parameter = "%s::bigint" if connection.vendor == "postgresql" else "%s"
@@ -285,18 +321,18 @@ def _count_sql(connection: BaseDatabaseWrapper) -> str:
         f"{quote(name)} = COALESCE({quote(name)} + {parameter}, {quote(name)}, {parameter}), "
         for name in ("input_tokens", "output_tokens")
     )
-    return (
+    sql = _count_statements[connection.vendor] = (
         f"UPDATE {quote(_sessions.db_table)} SET {increments}{quote('last_activity_at')} = %s, "
         f"{quote('updated_at')} = %s WHERE {quote('id')} = %s"
     )
+    return sql
 
 
 def _counted_values(connection: BaseDatabaseWrapper, counting: CounterUpdate) -> list[Any]:
-    at = _sessions.get_field("updated_at").get_db_prep_save(counting.at, connection)
-    session = _sessions.pk.get_db_prep_save(counting.session, connection)
+    at = connection.ops.adapt_datetimefield_value(counting.at)
     spent = counting.spent
     read, written = spent.input_tokens, spent.output_tokens
-    return [spent.messages, read, read, written, written, at, at, session]
+    return [spent.messages, read, read, written, written, at, at, counting.session.hex]
 
 
 def _parameter_table(vendor: str, rows: int, names: list[str], types: list[str | None]) -> str:

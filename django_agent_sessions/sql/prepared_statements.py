@@ -18,6 +18,8 @@ from typing import Any
 from django.db import Error
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_agent_sessions.sql import cursors
+
 PREPARE_AFTER = 5
 """Number of statements before the first is prepared; short connections gain nothing."""
 
@@ -25,6 +27,18 @@ _NEVER = -1
 _UNKNOWN_STATEMENT = "26000"
 
 _runs: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+
+def fetch(
+    connection: BaseDatabaseWrapper, sql: str, parameters: Sequence[Any]
+) -> list[tuple[Any, ...]]:
+    """Run a statement that is used repeatedly, prepared if possible, and return its rows."""
+    rows = fetch_prepared(connection, sql, parameters)
+    if rows is None:
+        with cursors.quick_cursor(connection) as cursor:
+            cursor.execute(sql, parameters)
+            rows = cursor.fetchall()
+    return rows
 
 
 def fetch_prepared(
@@ -39,8 +53,13 @@ def fetch_prepared(
         return None
     # As text, so that the types and the statement are the same whichever values are NULL.
     texts = [None if value is None else str(value) for value in parameters]
+    raw = cursors.driver_connection(connection)
     try:
-        with _cursor(connection) as cursor:
+        if raw is not None:
+            with connection.wrap_database_errors, _cursor_classes()[0](raw) as cursor:
+                rows: list[tuple[Any, ...]] = cursor.execute(sql, texts).fetchall()
+            return rows
+        with _watched_cursor(connection) as cursor:
             cursor.execute(sql, texts)
             return list(cursor.fetchall())
     except Error as error:
@@ -72,7 +91,7 @@ def _has_own_process(connection: BaseDatabaseWrapper) -> bool:
     return bool(same_process == raw.info.backend_pid)
 
 
-def _cursor(connection: BaseDatabaseWrapper) -> Any:
+def _watched_cursor(connection: BaseDatabaseWrapper) -> Any:
     """Return a preparing cursor, wrapped as Django wraps its own (logging, checks)."""
     connection.validate_thread_sharing()
     preparing, logged = _cursor_classes()

@@ -24,14 +24,15 @@ def watch(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
     Rows are deleted by the store, by querysets, by cascades from a user and by projects, and a
     signal would make Django read each row before it deletes it.
     """
-    if connection.vendor == "sqlite" and _after_deletion not in connection.execute_wrappers:
+    if connection.vendor == "sqlite" and watch_deletion not in connection.execute_wrappers:
         # First, because the end of ``execute_wrapper()`` removes the last one.
-        connection.execute_wrappers.insert(0, _after_deletion)
+        connection.execute_wrappers.insert(0, watch_deletion)
 
 
-def _after_deletion(
+def watch_deletion(
     execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]
 ) -> Any:
+    """Run a statement; after a deletion of content, empty the log."""
     result = execute(sql, params, many, context)
     found = _DELETION.match(sql)
     if found and found[1] in _tables():

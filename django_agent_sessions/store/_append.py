@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from operator import itemgetter
+from typing import NoReturn
 from uuid import UUID
 
 from django.db import Error, connections
@@ -56,11 +57,13 @@ def write_batch(using: str, appends: Sequence[Append]) -> list[Written | Excepti
 
 
 def append_messages(using: str, append: Append) -> list[MessageRecord]:
-    """Append messages: all of them or none. One append is a batch of one."""
-    (result,) = write_batch(using, [append])
-    if isinstance(result, Exception):
-        raise result
-    return result
+    """Append messages: all of them or none."""
+    if not append.messages:
+        return []
+    one = _AppendWrite(using, append)
+    one.write(savepoint=False)
+    on_written(using, append.agent.session, "append")
+    return one.records()
 
 
 def _write_group(using: str, prepared: dict[int, _AppendWrite]) -> set[int]:
@@ -90,14 +93,22 @@ class _AppendWrite:
         self.using, self.append, self.agent = using, append, append.agent
         self.what = f"appending to agent {self.agent.agent_id!r}"
         run_id = current_run().run_id if append.run_id is None else append.run_id
-        self.rows = message_rows(self.agent.dialect, append.messages, run_id)
-        self.positions = self._rewrite() if append.again else {}
-        self.expected = self._expected()
-        self.new = [row for row in self.rows if row.id not in self.positions]
+        self.now = timezone.now()
+        self.rows = self.new = message_rows(self.agent.dialect, append.messages, run_id, self.now)
+        self.positions: dict[UUID, int] = {}
+        self.expected = append.expected
+        if append.again:
+            self.positions = self._rewrite()
+            self.expected = self._expected()
+            self.new = [row for row in self.rows if row.id not in self.positions]
         self.parts = split_into_statements(self.new) if self.new else []
-        for part in self.parts:
-            check_statement_size(using, (text for row in part for text in row.texts))
-        self.uploads = Uploads(using, self.agent.session, self.new) or None
+        self.connection = connections[using]
+        if self.connection.vendor == "mysql":
+            for part in self.parts:
+                check_statement_size(using, (text for row in part for text in row.texts))
+        self.uploads = None
+        if any(row.has_binaries for row in self.new):
+            self.uploads = Uploads(using, self.agent.session, self.new)
         self.first: int | None = None
         self.tried = False
 
@@ -105,21 +116,17 @@ class _AppendWrite:
     def counting(self) -> message_writes.CounterUpdate | None:
         if not self.append.count:
             return None
-        return message_writes.CounterUpdate(
-            self.agent.session, total_usage(self.new), timezone.now()
-        )
+        return message_writes.CounterUpdate(self.agent.session, total_usage(self.new), self.now)
 
     @property
     def fits_group(self) -> bool:
         return len(self.parts) == 1 and not self.uploads
 
-    @property
-    def is_one_statement(self) -> bool:
-        counts = not self.append.count or message_writes.can_count_in_append(self.using)
-        return self.fits_group and counts
-
     def records(self) -> Written:
-        new_positions = itertools.count(self.first or 0)
+        first = self.first or 0
+        if not self.positions:
+            return [row.record(position) for position, row in enumerate(self.rows, first)]
+        new_positions = itertools.count(first)
         return [
             row.record(self.positions[row.id] if row.id in self.positions else next(new_positions))
             for row in self.rows
@@ -131,25 +138,39 @@ class _AppendWrite:
             return
         # A savepoint is needed only where a conflict of positions aborts the transaction: on
         # PostgreSQL, for several rows (a single row has ON CONFLICT DO NOTHING).
-        several = len(self.new) > 1 and connections[self.using].vendor == "postgresql"
+        several = len(self.new) > 1 and self.connection.vendor == "postgresql"
         write(self.using, self._attempt, what=self.what, savepoint=savepoint or several)
 
     def insert(self) -> None:
-        """Write the rows in the present transaction; in autocommit, if it is one statement."""
+        """Write the rows, in the present transaction if they are several parts."""
         self.tried = True
         if self.uploads:
             lock_session_row(self.using, self.agent.session)
             self.uploads.store()
-        else:
-            self._lock_before()
-        counting, one_statement = self.counting, self.is_one_statement
-        self.first = position = self._insert(
-            self.parts[0], self.expected, counting if one_statement else None
-        )
-        for previous, part in itertools.pairwise(self.parts):
-            position += len(previous)
-            self._insert(part, position)
-        if counting is not None and not one_statement:
+        elif self.connection.vendor == "mysql":
+            # An append takes a shared lock on the row, and updating the counters needs an exclusive
+            # one: two concurrent transactions would deadlock on the upgrade.
+            lock_session_row(self.using, self.agent.session)
+        counting = self.counting
+        counts_in_append = self.connection.vendor in ("sqlite", "postgresql")
+        position = self.expected
+        for part in self.parts:
+            first = message_writes.append(
+                self.using,
+                self.agent.id,
+                database_values(part, self.connection, self.now),
+                branch=self.agent.branch,
+                expected=position,
+                epoch=self.append.epoch,
+                counting=counting if counts_in_append else None,
+            )
+            if first is None:
+                raise RetryError
+            if part is self.parts[0]:
+                self.first = first
+            # The first part counts all of them.
+            position, counting = first + len(part), None if counts_in_append else counting
+        if counting is not None:
             message_writes.update_counters(self.using, counting)
         if self.uploads:
             self.uploads.create_references()
@@ -157,13 +178,17 @@ class _AppendWrite:
     def _attempt(self, unsure: bool) -> None:
         if self.tried and self._was_written():
             return
-        self.tried = True
-        with self.uploads.attempt() if self.uploads else nullcontext():
-            whole = nullcontext() if self.is_one_statement else tracked_atomic(self.using)
-            with suppress(RetryError), whole:
+        if self.fits_group and message_writes.is_all_or_nothing(
+            self.connection, len(self.new), counts=self.append.count
+        ):
+            with suppress(RetryError):
                 return self.insert()
             self._raise_reason()
-            raise RetryError
+        self.tried = True
+        with self.uploads.attempt() if self.uploads else nullcontext():
+            with suppress(RetryError), tracked_atomic(self.using):
+                return self.insert()
+            self._raise_reason()
 
     def _was_written(self) -> bool:
         """Return whether an earlier attempt wrote the rows although it seemed to fail."""
@@ -177,34 +202,6 @@ class _AppendWrite:
         if values:
             self.first = {key: position for key, _, position in values}[keys[0]]
         return bool(values)
-
-    def _insert(
-        self,
-        rows: Sequence[MessageRow],
-        expected: int | None,
-        counting: message_writes.CounterUpdate | None = None,
-    ) -> int:
-        first = message_writes.append(
-            self.using,
-            self.agent.id,
-            database_values(rows, self.using),
-            branch=self.agent.branch,
-            expected=expected,
-            epoch=self.append.epoch,
-            counting=counting,
-        )
-        if first is None:
-            raise RetryError
-        return first
-
-    def _lock_before(self) -> None:
-        """Lock the session's row exclusively on MariaDB and MySQL.
-
-        An append takes a shared lock on the row, and updating the counters needs an exclusive one:
-        two concurrent transactions would deadlock on the upgrade.
-        """
-        if connections[self.using].vendor == "mysql":
-            lock_session_row(self.using, self.agent.session)
 
     def _expected(self) -> int | None:
         """Return the expected position after what an earlier attempt wrote there."""
@@ -233,8 +230,8 @@ class _AppendWrite:
 
         write(self.using, update, what=self.what)
 
-    def _raise_reason(self) -> None:
-        """Raise the reason why nothing was appended, except for a conflict with a writer."""
+    def _raise_reason(self) -> NoReturn:
+        """Raise the reason why nothing was appended; RetryError for a conflict with a writer."""
         agents = SessionAgent.objects.using(self.using).filter(pk=self.agent.id)
         current_epoch = agents.values_list("session__redaction_epoch", flat=True).first()
         if current_epoch is None:
@@ -248,3 +245,4 @@ class _AppendWrite:
             raise SessionConflictError(
                 f"{self.what}: another writer appended since position {expected} was read"
             )
+        raise RetryError

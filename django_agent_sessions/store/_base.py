@@ -46,10 +46,10 @@ class RetryPolicy:
     longer, so they are timed (``RETRY_SECONDS``).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, started: float) -> None:
         settings = conf.get_settings()
         self._conflicts_left = settings.WRITE_RETRIES
-        self._deadline = time.monotonic() + settings.RETRY_SECONDS
+        self._deadline = started + settings.RETRY_SECONDS
         self._next_wait = _SHORTEST_WAIT
 
     def after_conflict(self) -> bool:
@@ -92,7 +92,7 @@ def retry_reads(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[
         using = database if isinstance(database, str) else database.using
         connection = connections[using]
         joined = in_caller_transaction(connection)
-        retry = RetryPolicy()
+        retry = RetryPolicy(time.monotonic())
         while True:
             try:
                 with connection.wrap_database_errors:
@@ -140,7 +140,7 @@ def write(
     connection = connections[using]
     joined = in_caller_transaction(connection)
     own_savepoint = savepoint and connection.in_atomic_block
-    retry = RetryPolicy()
+    started, retry = time.monotonic(), None
     unsure = False
     while True:
         connected = connection.connection is not None
@@ -157,6 +157,7 @@ def write(
         except RetryError:
             pass
         except Error as error:
+            retry = retry or RetryPolicy(started)
             failure = _translate(error, what, using)
             if failure is None and not is_duplicate(error):
                 is_transient = is_conflict(error) or is_lost_connection(error)
@@ -172,6 +173,7 @@ def write(
         # row's content) is not even the context of this error.
         if failure is not None:
             raise failure
+        retry = retry or RetryPolicy(started)
         if not retry.after_conflict():
             raise SessionConflictError(
                 f"{what}: each attempt conflicted with another writer; try again, or increase "

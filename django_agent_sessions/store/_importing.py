@@ -113,7 +113,13 @@ class ImportedRow:
         """Return the database values, in the order of :data:`statements.PLACED_FIELDS`."""
         message, connection = self.message, connections[using]
         same = self._has_original and self._original is self.row
-        columns = dict(zip(_ROW_NAMES, *database_values([self.row], using), strict=True))
+        columns = dict(
+            zip(
+                _ROW_NAMES,
+                *database_values([self.row], connection, self.row.updated_at),
+                strict=True,
+            )
+        )
         columns |= {
             "id": _key.get_db_prep_save(self.id, connection),
             "message": sealed_payload(self.id, self._original.texts[0], redacted=same),

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
 from django_agent_sessions import blobs, conf
@@ -83,9 +83,14 @@ class MessageRow:
     @property
     def hashes(self) -> set[str]:
         """Hashes of all binaries that it references."""
-        if not exact_json.has_blobs(self._payload):
+        if not self.has_binaries:
             return set()
         return {reference.sha256 for _, reference in references(self.stored)}
+
+    @property
+    def has_binaries(self) -> bool:
+        """Return whether it references binaries in a storage."""
+        return exact_json.has_blobs(self._payload)
 
     @property
     def texts(self) -> list[str]:
@@ -143,21 +148,24 @@ class MessageRow:
 
 
 def message_rows(
-    dialect: str, messages: Sequence[Any], run_id: UUID | None = None
+    dialect: str, messages: Sequence[Any], run_id: UUID | None, now: datetime
 ) -> list[MessageRow]:
     """Return the rows of one batch, with one timestamp and one reading of the settings."""
-    settings, now = conf.get_settings(), timezone.now()
+    settings = conf.get_settings()
     return [
         MessageRow(dialect, message, run_id, now=now, settings=settings) for message in messages
     ]
 
 
-def database_values(rows: Sequence[MessageRow], using: str) -> list[list[Any]]:
-    """Return the database values of rows, in the order of :data:`statements.ROW_FIELDS`."""
-    connection = connections[using]
-    # Most rows of a batch share one datetime object, and adapting it takes as long as the rest
-    # of the row.
-    times: dict[int, str] = {}
+def database_values(
+    rows: Sequence[MessageRow], connection: BaseDatabaseWrapper, now: datetime
+) -> list[list[Any]]:
+    """Return the database values of rows, in the order of :data:`statements.ROW_FIELDS`.
+
+    ``now`` is the aware time that most rows of a batch have.
+    """
+    # Adapting a time takes as long as the rest of the row.
+    times = {id(now): str(connection.ops.adapt_datetimefield_value(now))}
 
     def adapt(time: datetime) -> str:
         text = times.get(id(time))

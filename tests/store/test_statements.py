@@ -73,8 +73,10 @@ def test_appending_takes_one_statement_and_counting_another_in_one_commit(
 @pytest.mark.parametrize("length", [2, 200])
 def test_a_batch_takes_as_many_statements_as_one_message(store, agent, statements, context, length):
     batch = [user("a")] * length
-    assert statements(store.append_many, agent, batch, count=False) == 1
-    assert statements(store.append_many, agent, batch) == counted(context)
+    # SQLite's statements are no round trips, and one for each row is compiled faster.
+    others = int(connection.vendor == "sqlite")
+    assert statements(store.append_many, agent, batch, count=False) == 1 + others
+    assert statements(store.append_many, agent, batch) == counted(context) + others
     assert statements(store.append_many, agent, []) == 0
 
 

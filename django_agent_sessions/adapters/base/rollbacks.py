@@ -55,13 +55,15 @@ class RollbackLog(Generic[S]):
 
     def track(self, using: str, known: Callable[[], S]) -> S | None:
         """Track the present transaction; return what was known before one that was rolled back."""
+        connection = connections[using]
+        if not (self._checkpoints or connection.in_atomic_block):
+            return None
         undone: S | None = None
         for index, checkpoint in enumerate(self._checkpoints):
             if checkpoint.was_rolled_back():
                 undone = checkpoint.known
                 del self._checkpoints[index:]
                 break
-        connection = connections[using]
         self._checkpoints = [one for one in self._checkpoints if one.is_needed()]
         if connection.in_atomic_block and not any(
             checkpoint.is_of(connection) for checkpoint in self._checkpoints

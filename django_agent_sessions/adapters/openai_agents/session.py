@@ -131,6 +131,8 @@ class DjangoSession(RunStates):
         self._create = create
         self._exclusive = ExclusiveRuns(wait, outside=_OUTSIDE) if exclusive else None
         self._memory = self._session_class.memory_class()
+        # What does the work, if it is the same for each operation.
+        self._opened: ConversationSession | None = None
         self._run_ids: WeakKeyDictionary[_Context, UUID] = WeakKeyDictionary()
         self._usage = RunUsage()
         self._compactions = None if compaction is None else CompactionRuns(compaction, self._usage)
@@ -343,7 +345,11 @@ class DjangoSession(RunStates):
         """Run an operation in a database thread, with a single thread switch."""
         if self._exclusive is not None:
             self._exclusive.check()
-        session = self._session(await self._find_owner(wrapper), wrapper)
+        session = self._opened
+        if session is None or session.session_id != self.session_id:
+            session = self._session(await self._find_owner(wrapper), wrapper)
+            if not callable(self._owner):
+                self._opened = session
         return await session.arun(partial(operate, session))
 
     async def _find_owner(self, wrapper: _Context | None) -> Any:
