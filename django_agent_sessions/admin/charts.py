@@ -14,7 +14,7 @@ from django.forms.utils import flatatt
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from .escaping import html, join
+from .escaping import html, join_html
 from .formatting import format_duration, format_integer
 
 HEIGHT = 100
@@ -39,7 +39,7 @@ def picture(
         str(width),
         str(height),
         flatatt({**attributes, "focusable": "false"}),
-        join(content),
+        join_html(content),
     )
 
 

@@ -24,7 +24,7 @@ def html(template: LiteralString, *values: object) -> SafeString:
     )
 
 
-def join(parts: Iterable[object]) -> SafeString:
+def join_html(parts: Iterable[object]) -> SafeString:
     """Return the parts one after the other, escaped unless they are a ``SafeString``."""
     return SafeString(
         "".join([part if isinstance(part, SafeString) else escape(str(part)) for part in parts])

@@ -39,16 +39,21 @@ def has_no_original() -> Exact:
     return Exact(Bytes(F("message")), Bytes(F("redact_message")))
 
 
-def count_occurrences(needle: str) -> Func:
-    """Count occurrences of a short ASCII text in payloads, in the database."""
+def count_occurrences(*needles: str) -> Func:
+    """Count occurrences of short ASCII texts in payloads, in the database.
+
+    No needle may arise where the last character of another one is removed.
+    """
     # Each occurrence is replaced with a text that is one character shorter.
-    shorter = Func(
-        VISIBLE_TEXT,
-        Value(needle),
-        Value(needle[:-1]),
-        function="REPLACE",
-        output_field=TextField(),
-    )
+    shorter: Func = VISIBLE_TEXT
+    for needle in needles:
+        shorter = Func(
+            shorter,
+            Value(needle),
+            Value(needle[:-1]),
+            function="REPLACE",
+            output_field=TextField(),
+        )
     return Func(
         OctetLength(VISIBLE_TEXT),
         OctetLength(shorter),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from django.utils.html import format_html, mark_safe
+from django.utils.html import format_html
+from django.utils.safestring import mark_safe
 from django.utils.translation import gettext_lazy
 
-from django_agent_sessions.admin.escaping import html, join
+from django_agent_sessions.admin.escaping import html, join_html
 
 VALUES = [
     "<script>alert(\"1\" + '2')</script>",
@@ -28,4 +29,4 @@ def test_values_are_escaped_as_django_escapes_them(value):
 
     assert html('<p title="{}">{}</p>', value, value) == expected
     assert html("{}", expected) == expected
-    assert join([value, expected]) == format_html("{}{}", value, expected)
+    assert join_html([value, expected]) == format_html("{}{}", value, expected)

@@ -138,7 +138,7 @@ def points(scope: MessageQuery) -> list[Point]:
     small = Q(LessThanOrEqual(OctetLength(VISIBLE_TEXT), SEARCHED))
 
     def count_markers(*markers: str) -> Case:
-        total = sum((count_occurrences(marker) for marker in markers), Value(0))
+        total = count_occurrences(*markers)
         return Case(When(small, then=total), default=Value(0), output_field=IntegerField())
 
     rows = scope.messages.annotate(

@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_agent_sessions.admin.escaping import html, join
+from django_agent_sessions.admin.escaping import html, join_html
 from django_agent_sessions.content.blob_refs import BlobRef
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models.fields import CorruptPayload
@@ -56,7 +56,7 @@ class _Tree:
         if depth >= DEPTH:
             return html('<span class="as-json-cut">{}</span>', _("… nested deeper"))
         label = ngettext("%(count)s entry", "%(count)s entries", count) % {"count": count}
-        children = join(self._children(items, count, depth))
+        children = join_html(self._children(items, count, depth))
         return html(
             '<details class="as-json"{}><summary><span class="as-json-kind">{}</span> '
             "{}</summary><ul>{}</ul></details>",

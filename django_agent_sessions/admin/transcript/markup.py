@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import ngettext
 
-from django_agent_sessions.admin.escaping import html, join
+from django_agent_sessions.admin.escaping import html, join_html
 from django_agent_sessions.admin.formatting import to_local_time
 
 from .piece_markup import OPEN, PieceMarkup
@@ -39,7 +39,7 @@ class Markup(PieceMarkup):
 
     def turns(self, turns: Iterable[SpeakerTurn]) -> SafeString:
         """Return the HTML of turns."""
-        return join(self._turn(turn) for turn in turns)
+        return join_html(self._turn(turn) for turn in turns)
 
     def _turn(self, turn: SpeakerTurn) -> SafeString:
         _ = self._translate
@@ -61,7 +61,7 @@ class Markup(PieceMarkup):
             self._moment(began, "c"),
             self._moment(began, "SHORT_DATE_FORMAT"),
             self._moment(began, "H:i:s"),
-            join(self._group(group) for group in turn.stretches),
+            join_html(self._group(group) for group in turn.stretches),
         )
 
     def _speaker(self, role: str, silent: bool) -> str:
@@ -81,7 +81,7 @@ class Markup(PieceMarkup):
 
     def _group(self, group: MessageGroup) -> SafeString:
         """Return consecutive messages; several with tool calls only are folded."""
-        entries = join(self._entry(entry) for entry in group.entries)
+        entries = join_html(self._entry(entry) for entry in group.entries)
         if not group.calls:
             return entries
         return html(
@@ -153,7 +153,7 @@ class Markup(PieceMarkup):
         if row.redacted_at:
             parts.append(self._redacted_mark(entry))
         parts.append(self._extra(entry))
-        return join(parts)
+        return join_html(parts)
 
     def _redacted_mark(self, entry: MessageViewModel) -> SafeString:
         _ = self._translate
@@ -196,7 +196,7 @@ class Markup(PieceMarkup):
                     localize(row.message_id),
                 )
             )
-        return html('\n    <span class="as-extra">{}\n    </span>', join(parts))
+        return html('\n    <span class="as-extra">{}\n    </span>', join_html(parts))
 
     def _message_link(self, message: UUID, page: str, label: str) -> SafeString:
         return html('\n      <a href="{}messages/{}/{}">{}</a>', self._base, message, page, label)

@@ -14,7 +14,7 @@ from django.utils.formats import localize
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 
-from django_agent_sessions.admin.escaping import NOTHING, html, join
+from django_agent_sessions.admin.escaping import NOTHING, html, join_html
 
 from .view_models import PartViewModel
 from .viewers import Viewer
@@ -41,7 +41,7 @@ class PieceMarkup:
 
     def pieces(self, pieces: Iterable[PartViewModel]) -> SafeString:
         """Return the HTML of the pieces of a message."""
-        return join(self._piece(piece) for piece in pieces)
+        return join_html(self._piece(piece) for piece in pieces)
 
     def _piece(self, piece: PartViewModel) -> SafeString:
         if piece.kind == "call":
@@ -51,7 +51,7 @@ class PieceMarkup:
                 '\n<details class="as-group"{}>\n  {}\n  {}\n</details>\n',
                 OPEN if piece.errors else "",
                 self._calls_summary(len(piece.contents), piece.name, piece.errors),
-                join(self._call(call) for call in piece.contents),
+                join_html(self._call(call) for call in piece.contents),
             )
         if piece.kind == "result":
             return self._lone_result(piece)
@@ -89,9 +89,9 @@ class PieceMarkup:
             case "reasoning":
                 return self._reasoning(piece)
             case "image":
-                return join((self._image(piece), "\n    ", piece.html, piece.tree))
+                return join_html((self._image(piece), "\n    ", piece.html, piece.tree))
             case "file":
-                return join((self._file(piece), "\n    ", piece.html, piece.tree))
+                return join_html((self._file(piece), "\n    ", piece.html, piece.tree))
             case "large":
                 return self._large(piece)
             case "corrupt":
@@ -120,7 +120,7 @@ class PieceMarkup:
             for title, url in citations
         ]
         label = self._translate("Sources")
-        return html('<ul class="as-citations" aria-label="{}">{}</ul>', label, join(sources))
+        return html('<ul class="as-citations" aria-label="{}">{}</ul>', label, join_html(sources))
 
     def _reasoning(self, piece: PartViewModel) -> SafeString:
         _ = self._translate

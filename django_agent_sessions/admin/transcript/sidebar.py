@@ -113,11 +113,12 @@ def agent_summaries(viewer: Viewer) -> list[AgentSummary]:
             : MAX_AGENTS + 1
         ]
     )
-    small_states = (
-        _read_small_states(rows, [row["id"] for row in agent_rows[:_AGENTS_WITH_STATES]])
-        if viewer.can_read
-        else {}
-    )
+    small = [
+        row["id"]
+        for row in agent_rows[:_AGENTS_WITH_STATES]
+        if any(_EMPTY_SIZE < (row[size] or 0) <= MAX_INLINE_STATE for size in sizes)
+    ]
+    small_states = _read_small_states(rows, small) if viewer.can_read and small else {}
     heads = []
     for number, row in enumerate(agent_rows):
         voice = AgentLabel(row["id"], row["agent_id"], row["dialect"], number % _COLOURS)

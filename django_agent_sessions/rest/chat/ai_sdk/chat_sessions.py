@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import Http404
 from django.urls import NoReverseMatch, reverse
 from django.utils.crypto import salted_hmac
@@ -62,10 +62,12 @@ class ChatSessionAPI(StreamingAPI):
         namespace = self.namespace or ""
         store = SessionStore(owner=user, namespace=namespace, using=self.using)
         quotas.check_bytes(user.pk, self.body_size, self.using)
+        before: UUID | None = None
         try:
-            session = self.own_session(incoming.id)
+            last = Subquery(self._newest(OuterRef("pk"))[:1])
+            session: Any = self.own_session(incoming.id, self.own_sessions().annotate(last=last))
             key, (namespace, scope, name) = session.pk, session.key
-            epoch = session.redaction_epoch
+            epoch, before = session.redaction_epoch, session.last
         except Http404:
             self.check_room()
             quotas.check_sessions(user.pk, self.using)
@@ -79,7 +81,7 @@ class ChatSessionAPI(StreamingAPI):
                 if record is None:
                     raise Conflict("This id is already in use: choose another.") from None
                 key, (_, scope, name) = record.id, record.key
-                epoch = record.redaction_epoch
+                epoch, before = record.redaction_epoch, self._newest(key).first()
         chat = Chat(
             id=incoming.id,
             key=key,
@@ -97,7 +99,7 @@ class ChatSessionAPI(StreamingAPI):
             owner=user.pk,
             message_id=incoming.message_id,
             digest=_digest(incoming),
-            before=self._messages(key).order_by("-id").values_list("id", flat=True).first(),
+            before=before,
             epoch=epoch,
         )
         return chat, answer
@@ -121,14 +123,18 @@ class ChatSessionAPI(StreamingAPI):
         """Return whether a session still exists."""
         return Session.objects.using(self.using).filter(pk=session).exists()
 
-    def _messages(self, session: UUID) -> QuerySet[SessionMessage]:
+    def _newest(self, session: UUID | OuterRef) -> QuerySet[SessionMessage, UUID]:
+        """Return the keys of the session's messages, newest first."""
+        return self._messages(session).order_by("-id").values_list("id", flat=True)
+
+    def _messages(self, session: UUID | OuterRef) -> QuerySet[SessionMessage]:
         """Return the session's messages, except those that clients wrote."""
         rows = SessionMessage.objects.using(self.using).filter(session_id=session)
         return rows.exclude(agent__dialect__in=dialects.client_written())
 
-    def own_session(self, key: str) -> Session:
+    def own_session(self, key: str, sessions: SessionQuerySet | None = None) -> Session:
         """Return a session of the user, because users chat in their own sessions only."""
-        session = self.find_session(self.own_sessions(), key)
+        session = self.find_session(self.own_sessions() if sessions is None else sessions, key)
         if not self.has_permissions(session, SessionPermission.READ):
             raise Http404
         return session

@@ -17,10 +17,13 @@ from django.db.models import Q
 from django.utils.crypto import salted_hmac
 
 from django_agent_sessions.content import exact_json, masking
-from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.content.dialects import ASSISTANT_UI
+from django_agent_sessions.models import MAIN_BRANCH, SessionMessage
 from django_agent_sessions.models.querysets import MessageQuerySet
 from django_agent_sessions.models.stored_text import StoredText, visible_beginning
 from django_agent_sessions.values.ids import MAX_ID_LENGTH
+
+from . import CLIENT_AGENT_ID
 
 # The longest id, with every character written as two escapes, and the text around it.
 _HEAD_LENGTH = MAX_ID_LENGTH * 12 + 150
@@ -44,32 +47,29 @@ class StoredThreadMessage:
     key: UUID
     position: int
     redacted_at: datetime | None
+    agent: UUID
+    has_digest: bool
+    """Whether it has the requested digest: the same content under the same parent."""
 
 
-def find_by_ids(rows: MessageQuerySet, *ids: str) -> list[StoredThreadMessage]:
-    """Return the messages with these ids, oldest first."""
+def find_by_ids(rows: MessageQuerySet, *ids: str, digest: str = "") -> list[StoredThreadMessage]:
+    """Return the messages with these ids, and those with this digest, oldest first."""
     ids_by_prefix = {prefix: name for name in ids for prefix in _prefixes(name)}
-    if not ids_by_prefix:
-        return []
     condition = Q()
     for prefix in ids_by_prefix:
         condition |= Q(now__startswith=prefix) | Q(before__startswith=prefix)
+    needle = f'"content_digest":"{digest}"' if digest else ""
+    if needle:
+        condition |= Q(now__contains=needle) | Q(before__contains=needle)
+    if not condition:
+        return []
     return [
         message
         for row in _annotate_heads(rows).filter(condition).values_list(*_COLUMNS)
         # Some databases compare without case.
-        if (message := _stored_message(row, ids_by_prefix)) is not None and message.names
+        if (message := _stored_message(row, ids_by_prefix, needle)) is not None
+        and (message.names or message.has_digest)
     ]
-
-
-def find_by_digest(rows: MessageQuerySet, digest: str) -> StoredThreadMessage | None:
-    """Return the oldest message with this digest: the same content under the same parent."""
-    needle = f'"content_digest":"{digest}"'
-    condition = Q(now__contains=needle) | Q(before__contains=needle)
-    for row in _annotate_heads(rows).filter(condition).values_list(*_COLUMNS):
-        if (message := _stored_message(row, {})) is not None:
-            return message
-    return None
 
 
 def filter_format(rows: MessageQuerySet, name: str) -> MessageQuerySet:
@@ -101,7 +101,7 @@ def parse_head(text: str) -> dict[str, Any]:
     return fields
 
 
-_COLUMNS = ("message_id", "pk", "redacted_at", "now", "before")
+_COLUMNS = ("message_id", "pk", "redacted_at", "agent_id", "now", "before")
 
 
 def _annotate_heads(rows: MessageQuerySet) -> MessageQuerySet:
@@ -119,9 +119,9 @@ def _prefixes(name: str) -> Iterable[str]:
 
 
 def _stored_message(
-    row: tuple[Any, ...], ids_by_prefix: dict[str, str]
+    row: tuple[Any, ...], ids_by_prefix: dict[str, str], needle: str
 ) -> StoredThreadMessage | None:
-    position, key, redacted_at, now, before = row
+    position, key, redacted_at, agent, now, before = row
     try:
         current = _decode(now, len(_ID_PREFIX))[0] if now.startswith(_ID_PREFIX) else None
     except ValueError:
@@ -133,9 +133,23 @@ def _stored_message(
         for prefix, name in ids_by_prefix.items()
         if now.startswith(prefix) or before.startswith(prefix)
     }
-    return StoredThreadMessage(current, frozenset(names), key, position, redacted_at)
+    has_digest = bool(needle) and (needle in now or needle in before)
+    return StoredThreadMessage(
+        current, frozenset(names), key, position, redacted_at, agent, has_digest
+    )
 
 
 def agent_messages(agent: UUID, using: str) -> MessageQuerySet:
     """Return the messages of an agent, oldest first."""
     return SessionMessage.objects.using(using).conversation(agent)
+
+
+def thread_messages(session: UUID, using: str) -> MessageQuerySet:
+    """Return the client's messages of a session, oldest first."""
+    rows = SessionMessage.objects.using(using).filter(
+        session=session,
+        agent__agent_id=CLIENT_AGENT_ID,
+        agent__dialect=ASSISTANT_UI,
+        branch=MAIN_BRANCH,
+    )
+    return rows.order_by("message_id")

@@ -13,15 +13,15 @@ from django_agent_sessions.governance.session_change import SessionChange, chang
 from django_agent_sessions.models import Session
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.ids import validate_id
-from django_agent_sessions.values.records import AgentRecord, Usage
+from django_agent_sessions.values.records import AgentRecord, AgentState, Usage
 
 from . import CLIENT_AGENT_ID
 from .thread_lookup import (
     StoredThreadMessage,
     agent_messages,
     content_digest,
-    find_by_digest,
     find_by_ids,
+    thread_messages,
 )
 from .thread_pages import find_server_message
 
@@ -76,21 +76,31 @@ class ThreadWriter:
         name: str,
         content: dict[str, Any],
     ) -> str:
-        row = current.session
-        agent = self._agent(row)
-        rows = agent_messages(agent.id, self._store.using)
-        stored = find_by_ids(rows, *(key for key in (own_id, parent) if key is not None))
+        row, using = current.session, self._store.using
+        rows = thread_messages(row.pk, using)
+        digest = content_digest(row.pk, parent, name, content)
+        ids = [key for key in (own_id, parent) if key is not None]
+        # A message without an id is recognized by its digest.
+        stored = find_by_ids(rows, *ids, digest="" if own_id else digest)
         parent_message = next((message for message in stored if parent in message.names), None)
         parent_id = parent if parent_message is None else parent_message.id
-        digest = content_digest(row.pk, parent_id, name, content)
-        if own_id is None:
-            existing = find_by_digest(rows, digest)
-        else:
-            existing = next((message for message in stored if own_id in message.names), None)
+        if parent_id != parent:
+            # A redaction has changed the id.
+            digest = content_digest(row.pk, parent_id, name, content)
+            if own_id is None:
+                stored += find_by_ids(rows, digest=digest)
+        agent = self._client_agent(row, stored[0]) if stored else self._agent(row)
+        existing = next(
+            (
+                message
+                for message in stored
+                if (own_id in message.names if own_id else message.has_digest)
+            ),
+            None,
+        )
         if existing is not None:
             self._rewrite(current, agent, existing, name, content)
             return existing.id
-        using = self._store.using
         if (
             parent is not None
             and parent_message is None
@@ -104,8 +114,8 @@ class ThreadWriter:
             "format": name,
             "content": content,
         }
+        # No change to count: after a commit of unknown outcome, the message is searched again.
         self._store.append(agent, payload, epoch=row.redaction_epoch)
-        current.changed = True
         return str(payload["id"])
 
     def _replace(self, current: SessionChange, name: str, content: dict[str, Any]) -> None:
@@ -148,6 +158,18 @@ class ThreadWriter:
         )
         self._store.touch(row.pk, Usage())
         current.changed = True
+
+    def _client_agent(self, row: Session, message: StoredThreadMessage) -> AgentRecord:
+        """Return the agent of a stored message; the client's agent has no state."""
+        return AgentRecord(
+            message.agent,
+            row.pk,
+            CLIENT_AGENT_ID,
+            ASSISTANT_UI,
+            AgentState(),
+            row.created_at,
+            row.updated_at,
+        )
 
     def _agent(self, row: Session) -> AgentRecord:
         agent = self._store.agents.open(
