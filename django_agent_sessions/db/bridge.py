@@ -41,6 +41,8 @@ from django.utils.module_loading import import_string
 
 from django_agent_sessions import conf
 from django_agent_sessions.db.db_errors import close_if_broken, reset_lost_transaction
+from django_agent_sessions.db.futures import DatabaseFuture
+from django_agent_sessions.db.groups import GroupedCall, run_together
 from django_agent_sessions.db.transaction_join import (
     JoinableTransaction,
     declared_transaction,
@@ -52,7 +54,7 @@ from django_agent_sessions.db.transaction_join import (
     remember_joined,
     running_loop,
 )
-from django_agent_sessions.db.workers import DatabaseFuture, WorkerPool, refuse_green_threads
+from django_agent_sessions.db.workers import WorkerPool, refuse_green_threads
 from django_agent_sessions.exceptions import ConfigurationError
 
 __all__ = [
@@ -71,9 +73,16 @@ R = TypeVar("R")
 
 _UNBOUNDED = 10_000
 
+
+def _run_together(using: str, works: Sequence[DatabaseFuture[Any]]) -> None:
+    _on_own_connection(using, functools.partial(run_together, works))
+
+
 # Reads of event streams have a thread of their own, so that no append waits behind them.
 _reading_pool = WorkerPool(limit=lambda: 1)
-_own_pool = WorkerPool(limit=lambda: conf.get_settings().MAX_CONNECTIONS - _reading_pool.size)
+_own_pool = WorkerPool(
+    limit=lambda: conf.get_settings().MAX_CONNECTIONS - _reading_pool.size, together=_run_together
+)
 # Threads that use a caller's connection: one per waiting caller.
 _borrowing_pool = WorkerPool(limit=lambda: _UNBOUNDED, patience=0)
 
@@ -245,7 +254,18 @@ async def run_reading(function: Callable[[], R], *, using: str) -> R:
     return await run_async(function, using=using, pool=pool)
 
 
-async def run_async(function: Callable[[], R], *, using: str, pool: WorkerPool = _own_pool) -> R:
+async def run_grouped(call: GroupedCall[Any, Any, R]) -> R:
+    """Run a call as :func:`run_async` does, if possible together with others in one commit."""
+    return await run_async(call.alone, using=call.using, call=call)
+
+
+async def run_async(
+    function: Callable[[], R],
+    *,
+    using: str,
+    pool: WorkerPool = _own_pool,
+    call: GroupedCall[Any, Any, R] | None = None,
+) -> R:
     """Run a function without blocking the running event loop.
 
     The loop is blocked only if its own thread has the transaction: only that thread may use the
@@ -262,7 +282,10 @@ async def run_async(function: Callable[[], R], *, using: str, pool: WorkerPool =
                 return _wait(_borrowing_pool, borrowing)
             return await _arun(_borrowing_pool, borrowing)
     refuse_to_leave_joined(using)
-    return await _arun(pool, functools.partial(_on_own_connection, using, function))
+    # A setup may depend on the context of a call, which the others do not share.
+    grouped = None if conf.get_settings().CONNECTION_SETUP else call
+    own = functools.partial(_on_own_connection, using, function)
+    return await _arun(pool, own, grouped)
 
 
 # --- running ---------------------------------------------------------------------------------
@@ -306,8 +329,8 @@ def _outcome(work: DatabaseFuture[R], pool: WorkerPool | None = None) -> R:
     """
     try:
         if pool is not None and pool.grow_after and work.queued:
-            work.wait(pool.grow_after)
-            pool.grow_if_waiting(work)
+            while not work.wait(pool.grow_after) and pool.grow_if_waiting(work):
+                pass
         work.wait()
     except BaseException:
         while not work.done():
@@ -317,11 +340,24 @@ def _outcome(work: DatabaseFuture[R], pool: WorkerPool | None = None) -> R:
     return work.result()
 
 
-async def _arun(pool: WorkerPool, function: Callable[[], R]) -> R:
-    work = pool.submit(_in_context(function))
+async def _arun(
+    pool: WorkerPool,
+    function: Callable[[], R],
+    call: GroupedCall[Any, Any, R] | None = None,
+) -> R:
+    context = contextvars.copy_context() if call is None else call.context
+    work = pool.submit(functools.partial(context.run, function), call)
     if not (work.queued and pool.grow_after):
         return await work
-    timer = asyncio.get_running_loop().call_later(pool.grow_after, pool.grow_if_waiting, work)
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle
+
+    def grow() -> None:
+        nonlocal timer
+        if pool.grow_if_waiting(work):
+            timer = loop.call_later(pool.grow_after, grow)
+
+    timer = loop.call_later(pool.grow_after, grow)
     try:
         return await work
     finally:

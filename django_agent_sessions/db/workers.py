@@ -8,7 +8,6 @@ connections and ends, so that an idle process holds no connection.
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import contextlib
 import functools
@@ -18,14 +17,15 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator
-from contextvars import Context
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from django.core import mail
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_agent_sessions.db.futures import DatabaseFuture, notify
+from django_agent_sessions.db.groups import MAX_CALLS, GroupedCall
 from django_agent_sessions.exceptions import ConfigurationError
 
 R = TypeVar("R")
@@ -93,129 +93,25 @@ def refuse_green_threads() -> None:
     )
 
 
-class DatabaseFuture(Generic[R]):
-    """A function that another thread runs, and its outcome.
-
-    A task can await it, or a thread wait for it. It implements the future protocol of asyncio
-    (``asyncio.isfuture``). ``wrap_future`` would need another iteration of the loop and would pass
-    on a cancellation: here a cancelled task is notified when the outcome is known.
-    """
-
-    __slots__ = (
-        "_asyncio_future_blocking",
-        "_done",
-        "_done_lock",
-        "_error",
-        "_function",
-        "_lock",
-        "_result",
-        "_wake",
-        "queued",
-    )
-
-    def __init__(self, function: Callable[[], R]) -> None:
-        self.queued = False
-        """Whether it waits for a thread, and may need :meth:`WorkerPool.grow_if_waiting`."""
-        self._function: Callable[[], R] | None = function
-        self._result: R | None = None
-        self._error: BaseException | None = None
-        self._done = False
-        self._lock = threading.Lock()
-        self._done_lock: threading.Lock | None = None
-        self._wake: Callable[[], object] | None = None
-        self._asyncio_future_blocking = False
-
-    def run(self, tidy: Callable[[], None] | None = None) -> None:
-        """Call the function and wake up the waiter."""
-        function, self._function = self._function, None
-        if function is None:
-            raise RuntimeError("a function can be run only once")
-        try:
-            self._result = function()
-        except BaseException as error:
-            self._error = error
-        # Before the waiter wakes up, who may expect that nothing refers to its objects any more.
-        function = None
-        try:
-            if tidy is not None:
-                tidy()
-        finally:
-            self._notify()
-            # The error refers to this frame, and this to the error.
-            del self
-
-    def _notify(self) -> None:
-        with self._lock:
-            self._done = True
-            wake, done_lock = self._wake, self._done_lock
-        if wake is not None:
-            # The loop may have been closed meanwhile.
-            with contextlib.suppress(RuntimeError):
-                wake()
-        if done_lock is not None:
-            done_lock.release()
-
-    def done(self) -> bool:
-        """Return whether the outcome is known."""
-        return self._done
-
-    def result(self) -> R:
-        """Return the result or raise the error; only if :meth:`done`."""
-        try:
-            if self._error is not None:
-                raise self._error
-            return self._result  # type: ignore[return-value]  # it is done
-        finally:
-            del self
-
-    def wait(self, timeout: float = -1) -> bool:
-        """Wait for the outcome, in one thread only; return whether it is known."""
-        with self._lock:
-            if self._done:
-                return True
-            if self._done_lock is None:
-                self._done_lock = threading.Lock()
-                self._done_lock.acquire()
-        self._done_lock.acquire(timeout=timeout)
-        return self._done
-
-    def __await__(self) -> Generator[Any, None, R]:
-        if not self._done:
-            self._asyncio_future_blocking = True
-            yield self
-        return self.result()
-
-    def get_loop(self) -> asyncio.AbstractEventLoop:
-        """Return the loop of the task that awaits it."""
-        return asyncio.get_running_loop()
-
-    def add_done_callback(
-        self, callback: Callable[[Any], object], *, context: Context | None = None
-    ) -> None:
-        """Make the running loop call a function when the outcome is known; for one task."""
-        loop = asyncio.get_running_loop()
-        wake = functools.partial(loop.call_soon_threadsafe, callback, self, context=context)
-        with self._lock:
-            if not self._done:
-                self._wake = wake
-                return
-        wake()
-
-    def cancel(self, msg: object = None) -> bool:
-        """Refuse cancellation: the task continues when the outcome is known."""
-        return False
-
-
 class WorkerPool:
     """Run functions in threads, in order of submission, on as few threads as necessary.
 
     ``limit`` returns the maximum number of threads. ``grow_after`` is the number of seconds that a
     call waits before another thread is started; with 0 a thread is started whenever none is idle.
+    ``together`` carries out several grouped calls that wait, and settles those that it can; the
+    others are then run one after the other.
     """
 
-    def __init__(self, limit: Callable[[], int], patience: float = GROW_AFTER_SECONDS) -> None:
+    def __init__(
+        self,
+        limit: Callable[[], int],
+        patience: float = GROW_AFTER_SECONDS,
+        *,
+        together: Callable[[str, Sequence[DatabaseFuture[Any]]], None] | None = None,
+    ) -> None:
         self._limit = limit
         self._patience = patience
+        self._together = together
         self._reset()
         _pools.append(self)
         atexit.register(self.close)
@@ -227,6 +123,8 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._waiting: deque[DatabaseFuture[Any]] = deque()
         self._idle: list[_IdleThread] = []
+        # When each thread that carries out calls together, or could have, began.
+        self._grouping: dict[threading.Thread, float] = {}
         self._threads: set[threading.Thread] = set()
         self._closed = False
 
@@ -240,26 +138,52 @@ class WorkerPool:
         """Seconds after which a waiting caller should call :meth:`grow_if_waiting`."""
         return self._patience
 
-    def submit(self, function: Callable[[], R]) -> DatabaseFuture[R]:
+    def submit(
+        self, function: Callable[[], R], call: GroupedCall[Any, Any, R] | None = None
+    ) -> DatabaseFuture[R]:
         """Hand a function to an idle thread, or queue it."""
-        work = DatabaseFuture(function)
+        work = DatabaseFuture(function, call)
         with self._lock:
             if self._closed:
                 raise RuntimeError("cannot do database work while the interpreter shuts down")
-            idle_thread = self._idle.pop() if self._idle else None
+            waits = call is not None and self._has_group_soon()
+            idle_thread = self._idle.pop() if self._idle and not waits else None
             if idle_thread is None:
                 self._queue(work)
             else:
                 idle_thread.work = work
+                if call is not None:
+                    self._grouping[idle_thread.thread] = time.monotonic()
         if idle_thread is not None:
             idle_thread.wakeup.release()
         return work
 
-    def grow_if_waiting(self, work: DatabaseFuture[Any]) -> None:
-        """Start another thread if this call still waits and the limit allows."""
+    def grow_if_waiting(self, work: DatabaseFuture[Any]) -> bool:
+        """Start another thread if this call still waits and the limit allows.
+
+        Returns whether to ask again later, because the call is in a group or can soon be in one.
+        """
         with self._lock:
-            if work in self._waiting:
+            if work not in self._waiting:
+                # A group may put it back.
+                return work.call is not None
+            if work.call is not None and self._has_group_soon():
+                return True
+            if self._idle:
+                self._waiting.remove(work)
+                idle_thread = self._idle.pop()
+                idle_thread.work = work
+                idle_thread.wakeup.release()
+            else:
                 self._start()
+            return False
+
+    def _has_group_soon(self) -> bool:
+        """Return whether a thread that does not seem blocked will take what waits together."""
+        if self._together is None or not self._grouping:
+            return False
+        recently = time.monotonic() - self._patience
+        return any(began > recently for began in self._grouping.values())
 
     def dismiss(self) -> None:
         """Make idle threads close their connections and end."""
@@ -306,13 +230,64 @@ class WorkerPool:
         _own_connections()
         try:
             while (work := self._next()) is not None:
-                work.run(close_unusable_connections)
+                if work.call is None:
+                    work.run(close_unusable_connections)
+                else:
+                    self._run_grouped(work)
                 # An idle thread must not keep the caller's objects alive.
                 del work
         finally:
             with self._lock:
                 self._threads.discard(threading.current_thread())
             connections.close_all()
+
+    def _run_grouped(self, first: DatabaseFuture[Any]) -> None:
+        """Run a call, together with those at the front of the queue that fit."""
+        thread = threading.current_thread()
+        with self._lock:
+            works = [first, *self._take_fitting(first)]
+            self._grouping[thread] = time.monotonic()
+        try:
+            if len(works) == 1 or self._together is None or first.call is None:
+                works.clear()
+                first.run(close_unusable_connections)
+            else:
+                self._run_together(functools.partial(self._together, first.call.using), works)
+        finally:
+            with self._lock:
+                self._grouping.pop(thread, None)
+            del first
+
+    def _take_fitting(self, first: DatabaseFuture[Any]) -> Iterator[DatabaseFuture[Any]]:
+        if first.call is None or self._together is None:
+            return
+        keys = {first.call.key}
+        while self._waiting and len(keys) < MAX_CALLS:
+            call = self._waiting[0].call
+            if call is None or call.key in keys or not call.fits(first.call):
+                return
+            keys.add(call.key)
+            yield self._waiting.popleft()
+
+    def _run_together(
+        self,
+        together: Callable[[list[DatabaseFuture[Any]]], None],
+        works: list[DatabaseFuture[Any]],
+    ) -> None:
+        # What it does not settle runs by itself, and raises its own error there.
+        with contextlib.suppress(Exception):
+            together(works)
+        with self._lock:
+            for work in reversed(works):
+                if not work.is_settled:
+                    work.call = None
+                    self._waiting.appendleft(work)
+        settled = [work for work in works if work.is_settled]
+        works.clear()
+        try:
+            close_unusable_connections()
+        finally:
+            notify(settled)
 
     def _next(self) -> DatabaseFuture[Any] | None:
         with self._lock:

@@ -83,7 +83,7 @@ def append(
         sql = _append_statements[shape] = _append_sql(connection, *shape)
     parameters: list[Any] = [branch]
     if in_arrays:
-        parameters += map(_array, zip(*rows, strict=True))
+        parameters += map(array_literal, zip(*rows, strict=True))
     else:
         for position, row in enumerate(together):
             parameters.append(position)
@@ -357,7 +357,7 @@ def _parameter_table(vendor: str, rows: int, names: list[str], types: list[str |
 _ESCAPED_CHARACTERS = re.compile(r'[\\"]')
 
 
-def _array(values: Iterable[Any]) -> str:
+def array_literal(values: Iterable[Any]) -> str:
     """Return a PostgreSQL array literal, several times faster than the driver.
 
     https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ._agent_snapshots import Snapshots
 from ._agents import DEFAULT_AGENT, Agents
+from ._append_groups import GroupedAppend, with_ids
 from ._branch_names import BranchNames, BranchSummary
 from ._branch_steps import MAIN_NAME
 from ._branches import Branches
@@ -26,6 +27,7 @@ __all__ = [
     "BranchSummary",
     "Branches",
     "Compacted",
+    "GroupedAppend",
     "Messages",
     "MultiAgents",
     "SessionStore",
@@ -34,4 +36,5 @@ __all__ = [
     "StoreOperations",
     "Turns",
     "session_record",
+    "with_ids",
 ]

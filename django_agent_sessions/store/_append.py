@@ -36,11 +36,11 @@ from ._statement_sizes import check_statement_size
 def write_batch(using: str, appends: Sequence[Append]) -> list[Written | Exception]:
     """Write appends in one transaction. See :meth:`SessionStore.write_batch`."""
     results: list[Written | Exception] = [[] for _ in appends]
-    prepared: dict[int, _AppendWrite] = {}
+    prepared: dict[int, AppendWrite] = {}
     for index, append in enumerate(appends):
         if append.messages:
             try:
-                prepared[index] = _AppendWrite(using, append)
+                prepared[index] = AppendWrite(using, append)
             except Exception as error:
                 results[index] = error
     grouped = _write_group(using, prepared) if len(prepared) > 1 else set()
@@ -60,13 +60,13 @@ def append_messages(using: str, append: Append) -> list[MessageRecord]:
     """Append messages: all of them or none."""
     if not append.messages:
         return []
-    one = _AppendWrite(using, append)
+    one = AppendWrite(using, append)
     one.write(savepoint=False)
     on_written(using, append.agent.session, "append")
     return one.records()
 
 
-def _write_group(using: str, prepared: dict[int, _AppendWrite]) -> set[int]:
+def _write_group(using: str, prepared: dict[int, AppendWrite]) -> set[int]:
     """Write the small appends in one transaction; return which were written.
 
     If one fails, nothing of the group is written: each is then written by itself, so that the
@@ -86,7 +86,7 @@ def _write_group(using: str, prepared: dict[int, _AppendWrite]) -> set[int]:
     return set(map(itemgetter(0), group))
 
 
-class _AppendWrite:
+class AppendWrite:
     """The rows of an append, and what becomes of them."""
 
     def __init__(self, using: str, append: Append) -> None:

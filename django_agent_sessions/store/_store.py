@@ -28,6 +28,7 @@ from django_agent_sessions.values.records import (
 from ._agent_snapshots import Snapshots
 from ._agents import Agents
 from ._append import append_messages, write_batch
+from ._append_groups import append_twins
 from ._base import tracked_atomic, write
 from ._branches import Branches
 from ._context import StoreContext, twin
@@ -369,8 +370,6 @@ class SessionStore:
             again=again,
         )[0]
 
-    aappend = twin(append)
-
     def append_many(
         self,
         agent: AgentRecord,
@@ -407,7 +406,7 @@ class SessionStore:
         append = Append(agent, messages, run_id, expected, epoch, count, again)
         return append_messages(self.using, append)
 
-    aappend_many = twin(append_many)
+    aappend, aappend_many = append_twins(append, append_many)
 
     def write_batch(self, appends: Sequence[Append]) -> list[Written | Exception]:
         """Write several appends, also to different conversations, in one transaction if possible.

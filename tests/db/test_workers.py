@@ -17,7 +17,8 @@ from django.db import connection
 
 from django_agent_sessions.db import bridge, workers
 from django_agent_sessions.db.db_errors import close_if_broken
-from django_agent_sessions.db.workers import DatabaseFuture, WorkerPool
+from django_agent_sessions.db.futures import DatabaseFuture
+from django_agent_sessions.db.workers import WorkerPool
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import Session
 from django_agent_sessions.store import SessionStore

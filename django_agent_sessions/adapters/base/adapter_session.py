@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError, StaleSessionError
-from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store import GroupedAppend, SessionStore
 from django_agent_sessions.values.ids import validate_id
 from django_agent_sessions.values.records import AgentRecord, SessionRecord, Usage
 
@@ -56,6 +56,15 @@ class AdapterSession:
     async def arun(self, work: Callable[[], R], *, key: Hashable = None) -> R:
         """Async twin of :meth:`run`, with a single thread switch."""
         return await bridge.run_async(self._guarded(work, key), using=self.using)
+
+    async def arun_append(
+        self, append: GroupedAppend[R], group: object, *, key: Hashable = None
+    ) -> R:
+        """Append as :meth:`arun` does, if possible in one commit with other conversations.
+
+        Appends of the same ``group``, an object, stay in order.
+        """
+        return await append.run(self.using, id(group), lambda work: self._guarded(work, key))
 
     def _guarded(self, work: Callable[[], R], key: Hashable) -> Callable[[], R]:
         def tracked() -> R:

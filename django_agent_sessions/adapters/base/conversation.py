@@ -23,6 +23,7 @@ from django_agent_sessions.values.records import (
 )
 
 from .adapter_session import AdapterSession, check_dialect
+from .batch_append import BatchAppend
 from .exclusive import ExclusiveRuns
 from .rollbacks import RollbackLog
 
@@ -190,6 +191,15 @@ class ConversationSession(AdapterSession):
         """
         return self.write(partial(self.append_to, batch, run_id, spent=spent), batch)
 
+    async def append_grouped(
+        self,
+        batch: Sequence[Any],
+        run_id: UUID | None = None,
+        spent: tuple[int, Usage] | None = None,
+    ) -> list[Any]:
+        """Append in one commit with other conversations, if possible; see :meth:`append`."""
+        return await self.arun_append(BatchAppend(self, batch, run_id, spent), self.memory)
+
     def append_to(
         self,
         batch: Sequence[Any],
@@ -197,16 +207,32 @@ class ConversationSession(AdapterSession):
         agent: AgentRecord,
         *,
         spent: tuple[int, Usage] | None = None,
+        earlier: Sequence[NewMessage] = (),
     ) -> list[Any]:
-        """Append messages to the branch of an agent record; see :meth:`append`."""
+        """Append messages to the branch of an agent record; see :meth:`append`.
+
+        ``earlier`` are the clean messages of an attempt that may have written them.
+        """
+        attempts = iter([earlier] if earlier else [])
 
         def append() -> list[Any]:
-            clean = self.clean_batch(agent, batch, spent)
-            written = self.store.append_many(agent, clean, run_id=run_id, epoch=self.memory.epoch)
-            self.memory.record_written(written)
-            return [record.message for record in written]
+            known = next(attempts, None)
+            return self.record_appended(
+                self.store.append_many(
+                    agent,
+                    known or self.clean_batch(agent, batch, spent),
+                    run_id=run_id,
+                    epoch=self.memory.epoch,
+                    again=known is not None,
+                )
+            )
 
         return self.reload_if_stale(append, partial(self.reload, agent))
+
+    def record_appended(self, written: Sequence[MessageRecord]) -> list[Any]:
+        """Record messages that were appended; return them as the SDK may keep them."""
+        self.memory.record_written(written)
+        return [record.message for record in written]
 
     def clean_batch(
         self, agent: AgentRecord, batch: Sequence[Any], spent: tuple[int, Usage] | None
@@ -321,7 +347,7 @@ class ConversationSession(AdapterSession):
 
     def write(self, append_to: Callable[[AgentRecord], R], batch: Iterable[Any]) -> R:
         """Write to the conversation, which is created if it does not exist."""
-        known = self._recall()
+        known = self.recall()
         if known is not None:
             try:
                 return append_to(known)
@@ -336,7 +362,7 @@ class ConversationSession(AdapterSession):
 
     def on_conversation(self, operate: Callable[[AgentRecord], R | None]) -> R | None:
         """Run an operation on the conversation; None if there is no conversation or result."""
-        known = self._recall()
+        known = self.recall()
         if known is not None and (outcome := operate(known)) is not None:
             return outcome
         # Empty, or deleted meanwhile and perhaps created again by another process.
@@ -366,7 +392,8 @@ class ConversationSession(AdapterSession):
         self.memory.record_read(found, branch=agent.branch)
         self.memory.epoch = epoch
 
-    def _recall(self) -> AgentRecord | None:
+    def recall(self) -> AgentRecord | None:
+        """Return the agent that the object has used, without asking the database."""
         found = self.memory.found
         return found[1] if found is not None and found[0] == self._key() else None
 

@@ -186,7 +186,8 @@ class DjangoSession(RunStates):
         run_id = self._run_id(wrapper)
         batch = list(items)
         spent = self._usage.of_items(batch, wrapper)
-        await self._run(lambda session: session.append(batch, run_id, spent), wrapper)
+        session = await self._find_session(wrapper)
+        await session.append_grouped(batch, run_id, spent)
         self._usage.mark_stored(wrapper, None if spent is None else spent[1])
 
     async def pop_item(self, *, wrapper: _Context | None = None) -> TResponseInputItem | None:
@@ -343,6 +344,10 @@ class DjangoSession(RunStates):
         self, operate: Callable[[ConversationSession], R], wrapper: _Context | None
     ) -> R:
         """Run an operation in a database thread, with a single thread switch."""
+        session = await self._find_session(wrapper)
+        return await session.arun(partial(operate, session))
+
+    async def _find_session(self, wrapper: _Context | None) -> ConversationSession:
         if self._exclusive is not None:
             self._exclusive.check()
         session = self._opened
@@ -350,7 +355,7 @@ class DjangoSession(RunStates):
             session = self._session(await self._find_owner(wrapper), wrapper)
             if not callable(self._owner):
                 self._opened = session
-        return await session.arun(partial(operate, session))
+        return session
 
     async def _find_owner(self, wrapper: _Context | None) -> Any:
         owner = self._owner

@@ -45,7 +45,7 @@ from .newer_names import (
     LocalSessionManager,
 )
 from .restore import restore_agent
-from .session_operations import OpenSession, SessionOperations, initial_messages
+from .session_operations import MessageAppend, OpenSession, SessionOperations, initial_messages
 
 if TYPE_CHECKING:
     from strands.bidi.hooks.events import BidiAgentStopEvent, BidiResponseStopEvent
@@ -288,8 +288,10 @@ class DjangoSessionManager(LocalSessionManager):
         conversation.must_check_rollback = bool(conversation.uncommitted_ids)
 
     async def _on_message_added(self, event: MessageAddedEvent[LocalAgent]) -> None:
-        append = functools.partial(self._work.append, event.message, event.agent)
-        await self._session.arun(append, key=event.agent.agent_id)
+        agent = event.agent
+        append = MessageAppend(self._work, event.message, agent)
+        conversation = self._work.conversation(agent)
+        await self._session.arun_append(append, conversation, key=agent.agent_id)
 
     async def _on_message_updated(self, event: MessageUpdatedEvent[LocalAgent]) -> None:
         update = functools.partial(self._work.update, event.message, event.agent)

@@ -17,7 +17,15 @@ from strands.types.session import SessionAgent
 from django_agent_sessions.adapters.base import AdapterSession, RollbackLog, check_dialect
 from django_agent_sessions.content import dialects, exact_json, masking
 from django_agent_sessions.exceptions import PayloadError, SessionConflictError, StaleSessionError
-from django_agent_sessions.values.records import AgentRecord, NewMessage, SessionRecord, Usage
+from django_agent_sessions.store import GroupedAppend
+from django_agent_sessions.values.records import (
+    AgentRecord,
+    Append,
+    NewMessage,
+    SessionRecord,
+    Usage,
+    Written,
+)
 
 from . import formats
 from .conversation import (
@@ -173,6 +181,53 @@ class SessionOperations:
         with conversation.lock:
             self._append_locked(conversation, message, agent)
 
+    def begin_append(
+        self, conversation: Conversation, message: Message, agent: LocalAgent
+    ) -> Append | None:
+        """Lock the conversation and return what an append writes; None if it writes more.
+
+        :meth:`end_append` or :meth:`leave_append` must follow in the same thread, if not None.
+        """
+        # Another thread may have it, which may wait for a lock: the others do not wait with this.
+        if not conversation.lock.acquire(blocking=False):
+            return None
+        begun = None
+        try:
+            begun = self._begin_append(conversation, message, agent)
+            return begun
+        finally:
+            if begun is None:
+                conversation.lock.release()
+
+    def _begin_append(
+        self, conversation: Conversation, message: Message, agent: LocalAgent
+    ) -> Append | None:
+        record = conversation.record
+        if record is None or conversation.must_check_rollback or conversation.may_be_written:
+            return None
+        if conversation.find_extended(with_tracking_id(message)) is not None:
+            return None
+        if conversation.state_to_write(agent, with_window=False) is not None:
+            return None
+        conversation.pending_messages.append(NewMessage(message))
+        return self._append_of(conversation, record, self._session.epoch)
+
+    def end_append(self, conversation: Conversation, written: Written) -> None:
+        """Record what was written after :meth:`begin_append`."""
+        try:
+            self._record_written(conversation, written)
+        finally:
+            conversation.lock.release()
+
+    def leave_append(self, conversation: Conversation, *, unsure: bool) -> None:
+        """Leave the message pending that :meth:`begin_append` returned."""
+        conversation.may_be_written = unsure
+        conversation.lock.release()
+
+    def append_pending(self, conversation: Conversation, agent: LocalAgent) -> None:
+        """Write the message that :meth:`leave_append` left, if no other write has."""
+        self._write(conversation, agent)
+
     def _append_locked(
         self, conversation: Conversation, message: Message, agent: LocalAgent
     ) -> None:
@@ -263,21 +318,34 @@ class SessionOperations:
                 self.store.agents.update(conversation.record, new.state, epoch=epoch)
             conversation.mark_synced(new)
 
-    def _write_messages(self, conversation: Conversation, record: AgentRecord, epoch: int) -> None:
+    def _append_of(self, conversation: Conversation, record: AgentRecord, epoch: int) -> Append:
         new = conversation.pending_messages
         for message in new if conversation.corrections.secrets else ():
             # A model that was responding at the time of the redaction may repeat redacted text.
             masking.mask_texts_in_place(message.payload, conversation.corrections.secrets)
+        return Append(
+            record,
+            new,
+            conversation.run_id,
+            expected=conversation.next_position if self._raises else None,
+            epoch=epoch,
+            count=False,
+            again=conversation.may_be_written,
+        )
+
+    def _write_messages(self, conversation: Conversation, record: AgentRecord, epoch: int) -> None:
+        append = self._append_of(conversation, record, epoch)
+        new = append.messages
         try:
             with _name_in_error(f"a message of agent {record.agent_id!r}"):
                 written = self.store.append_many(
                     record,
                     new,
-                    run_id=conversation.run_id,
-                    expected=conversation.next_position if self._raises else None,
+                    run_id=append.run_id,
+                    expected=append.expected,
                     epoch=epoch,
-                    count=False,
-                    again=conversation.may_be_written,
+                    count=append.count,
+                    again=append.again,
                 )
         except StaleSessionError:
             raise
@@ -294,6 +362,9 @@ class SessionOperations:
         except Exception:
             conversation.may_be_written = True
             raise
+        self._record_written(conversation, written)
+
+    def _record_written(self, conversation: Conversation, written: Written) -> None:
         conversation.pending_messages = []
         conversation.may_be_written = False
         conversation.remember_written(written)
@@ -425,6 +496,32 @@ class SessionOperations:
             agent = conversation.agent()
             if agent is not None:
                 mask_agent(agent, secrets)
+
+
+class MessageAppend(GroupedAppend[None]):
+    """The append of a message, in one commit with other conversations if possible."""
+
+    def __init__(self, operations: SessionOperations, message: Message, agent: LocalAgent) -> None:
+        self._operations, self._message, self._agent = operations, message, agent
+        self._left = False
+
+    def make(self) -> Append | None:
+        conversation = self._operations.conversation(self._agent)
+        return self._operations.begin_append(conversation, self._message, self._agent)
+
+    def finish(self, written: Written) -> None:
+        self._operations.end_append(self._operations.conversation(self._agent), written)
+
+    def leave(self, unsure: bool) -> None:
+        self._left = True
+        self._operations.leave_append(self._operations.conversation(self._agent), unsure=unsure)
+
+    def alone(self) -> None:
+        if not self._left:
+            self._operations.append(self._message, self._agent)
+            return
+        conversation = self._operations.conversation(self._agent)
+        self._operations.append_pending(conversation, self._agent)
 
 
 def initial_messages(agent: LocalAgent) -> list[NewMessage]:
