@@ -1,13 +1,16 @@
-"""Read sessions, agents and orchestrators by their ids.
+"""Read sessions, agents and orchestrators by their ids, and lists of sessions.
 
 Every run of an agent begins with these queries, and the ORM takes several times as long to build
-them as the database to run them. The SQL is built once.
+them as the database to run them. The SQL is built once, and rows are named tuples of the columns
+that records need.
 """
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from django.db import connections, models
@@ -17,54 +20,125 @@ from django.db.models.expressions import Col
 from django_agent_sessions.content import codec
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
 from django_agent_sessions.models.fields import ExactJSONField, with_row
-from django_agent_sessions.sql import prepared_statements
+from django_agent_sessions.sql import cursors, prepared_statements
 from django_agent_sessions.values.ids import SessionKey
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY
-
-M = TypeVar("M", bound=models.Model)
 
 _Field: TypeAlias = "models.Field[Any, Any]"
 # Pairs instead of a dict, because Django's fields are slow to hash.
 _Values: TypeAlias = Sequence[tuple[_Field, Any]]
+
+_NOT_IN_RECORDS = (
+    "origin",
+    "forked_from",
+    "redactions",
+    "change",
+    "redaction_change",
+    "header_change",
+    "last_write",
+)
 
 _KEY = Session._meta.get_field("id")
 _KEY_FIELDS: list[_Field] = [
     field for field in Session._meta.concrete_fields if field.name in SessionKey._fields
 ]
 _OWNER = Session._meta.get_field("owner")
+_PLACE: list[Any] = [Session._meta.get_field(name) for name in ("namespace", "scope")]
+_ACTIVITY = Session._meta.get_field("last_activity_at")
 _AGENT_OF = SessionAgent._meta.get_field("session")
 _MULTI_AGENT_OF = SessionMultiAgent._meta.get_field("session")
 _AGENT_ID = SessionAgent._meta.get_field("agent_id")
 
 
-def get_session(using: str, key: SessionKey, owner: Any) -> Session | None:
+class _Columns(NamedTuple):
+    """The columns that are read of a model."""
+
+    fields: list[_Field]
+    row: Callable[..., Any]  # makes a named tuple of an iterable of their values
+
+
+def _columns_of(model: type[models.Model]) -> _Columns:
+    left_out = _NOT_IN_RECORDS if model is Session else ()
+    columns: Sequence[Any] = model._meta.concrete_fields
+    fields = [field for field in columns if field.name not in left_out]
+    named = namedtuple(model.__name__, [str(field.attname) for field in fields])  # type: ignore[misc]
+    return _Columns(fields, named._make)
+
+
+_COLUMNS: dict[type[models.Model], _Columns] = {
+    model: _columns_of(model) for model in (Session, SessionAgent, SessionMultiAgent)
+}
+
+
+def get_session(using: str, key: SessionKey, owner: Any) -> Any | None:
     """Read a session; None if it does not exist or has another owner."""
-    values = _key_values(key)
-    if owner is not EVERYBODY:
-        values.append((_OWNER, None if owner is NOBODY else owner))
+    values = [*_key_values(key), *_owner_values(owner)]
     rows = _read(using, (Session,), values)
-    return _instance(using, Session, rows[0]) if rows else None
+    return _named(using, Session, rows)[0] if rows else None
 
 
-def get_agent(using: str, session: UUID, agent_id: str) -> SessionAgent | None:
+def list_sessions(
+    using: str,
+    owner: Any,
+    namespace: str,
+    scope: str,
+    *,
+    limit: int,
+    after: tuple[datetime, UUID] | None = None,
+) -> list[Any]:
+    """Read sessions of a namespace and scope, most recently active first.
+
+    Args:
+        using: Alias of the database.
+        owner: A user's primary key, ``NOBODY`` or ``EVERYBODY``.
+        namespace: Their namespace.
+        scope: Their scope.
+        limit: Maximum number of sessions.
+        after: Last activity and primary key of the session before the first one.
+    """
+    if limit < 0:
+        raise ValueError("limit must not be negative")
+    connection = connections[using]
+    activity, key = _column(connection, _ACTIVITY), _column(connection, _KEY)
+    values = [*_owner_values(owner), *zip(_PLACE, (namespace, scope), strict=True)]
+    condition = ""
+    if after is not None:
+        # A row value, which the index supports.
+        condition = f" AND {activity} <= %s AND ({activity}, {key}) < (%s, %s)"
+    order = f"{activity} DESC, {key} DESC"
+    if owner is NOBODY and connection.vendor == "postgresql":
+        # For `owner_id IS NULL`, PostgreSQL reads the owner's index in order only if the owner is
+        # in ORDER BY; it scans the sessions of all users otherwise. MariaDB uses the index only
+        # without it.
+        order = f"{_column(connection, _OWNER)}, {order}"
+    sql = _select(connection, (Session,), values)
+    parameters = _parameters(connection, values)
+    if after is not None:
+        fields = (_ACTIVITY, _ACTIVITY, _KEY)
+        parameters += _parameters(connection, list(zip(fields, (after[0], *after), strict=True)))
+    with cursors.quick_cursor(connection) as cursor:
+        cursor.execute(f"{sql}{condition} ORDER BY {order} LIMIT {limit:d}", parameters)
+        rows = cursor.fetchall()
+    return _named(using, Session, rows)
+
+
+def get_agent(using: str, session: UUID, agent_id: str) -> Any | None:
     """Read an agent of a session; None if it does not exist."""
     rows = _read(using, (SessionAgent,), [(_AGENT_OF, session), (_AGENT_ID, agent_id)])
-    return _instance(using, SessionAgent, rows[0]) if rows else None
+    return _named(using, SessionAgent, rows)[0] if rows else None
 
 
-def list_agents(using: str, session: UUID) -> list[SessionAgent]:
+def list_agents(using: str, session: UUID) -> list[Any]:
     """Read all agents of a session, oldest first."""
     return _all(using, SessionAgent, [(_AGENT_OF, session)])
 
 
-def list_multi_agents(using: str, session: UUID) -> list[SessionMultiAgent]:
+def list_multi_agents(using: str, session: UUID) -> list[Any]:
     """Read all orchestrators of a session, oldest first."""
     return _all(using, SessionMultiAgent, [(_MULTI_AGENT_OF, session)])
 
 
-def session_and_agent(
-    using: str, key: SessionKey, agent_id: str
-) -> tuple[Session, SessionAgent | None] | None:
+def session_and_agent(using: str, key: SessionKey, agent_id: str) -> tuple[Any, Any | None] | None:
     """Read a session of any owner and one of its agents in one query.
 
     None if the session does not exist; None for the agent if only the agent does not exist.
@@ -73,21 +147,25 @@ def session_and_agent(
     rows = _read(using, (Session, SessionAgent), values)
     if not rows:
         return None
-    session_columns = len(Session._meta.concrete_fields)
-    session = _instance(using, Session, rows[0][:session_columns])
-    if rows[0][session_columns] is None:
+    of_session = len(_COLUMNS[Session].fields)
+    (session,) = _named(using, Session, [rows[0][:of_session]])
+    if rows[0][of_session] is None:
         return session, None
-    return session, _instance(using, SessionAgent, rows[0][session_columns:])
+    return session, _named(using, SessionAgent, [rows[0][of_session:]])[0]
 
 
 def _key_values(key: SessionKey) -> list[tuple[_Field, Any]]:
     return list(zip(_KEY_FIELDS, key, strict=True))
 
 
-def _all(using: str, model: type[M], values: _Values) -> list[M]:
-    rows = [_instance(using, model, row) for row in _read(using, (model,), values)]
+def _owner_values(owner: Any) -> list[tuple[_Field, Any]]:
+    return [] if owner is EVERYBODY else [(_OWNER, None if owner is NOBODY else owner)]
+
+
+def _all(using: str, model: type[models.Model], values: _Values) -> list[Any]:
+    rows = _named(using, model, _read(using, (model,), values))
     # Primary keys are ordered by time.
-    return sorted(rows, key=lambda row: row.pk)
+    return sorted(rows, key=lambda row: row.id)
 
 
 def _read(
@@ -95,51 +173,57 @@ def _read(
 ) -> list[tuple[Any, ...]]:
     """Read the driver's rows of one table, or of a session joined with one of its agents."""
     connection = connections[using]
-    conditions = tuple((field, value is None) for field, value in values)
-    sql = _select(connection, tables, conditions)
-    parameters = [
+    sql = _select(connection, tables, values)
+    return prepared_statements.fetch(connection, sql, _parameters(connection, values))
+
+
+def _parameters(connection: BaseDatabaseWrapper, values: _Values) -> list[Any]:
+    return [
         field.get_db_prep_value(value, connection, prepared=False)
         for field, value in values
         if value is not None
     ]
-    return prepared_statements.fetch(connection, sql, parameters)
 
 
-def _instance(using: str, model: type[M], row: Sequence[Any]) -> M:
+def _named(using: str, model: type[models.Model], rows: Sequence[Sequence[Any]]) -> list[Any]:
+    """Return the driver's rows with Python's values, as named tuples."""
     connection = connections[using]
-    names, to_convert = _columns(connection, model)
-    values = list(row)
-    for index, field in to_convert:
-        column = field.get_col(model._meta.db_table)
-        for convert in _converters(connection, column):
-            values[index] = convert(values[index], column, connection)
-    return model.from_db(using, names, values)
+    # Converters belong to a connection and are not cached.
+    converters = [
+        (index, column, _converters(connection, column))
+        for index, column in _converted_columns(connection, model)
+    ]
+    found = []
+    for row in rows:
+        values = list(row)
+        for index, column, converts in converters:
+            for convert in converts:
+                values[index] = convert(values[index], column, connection)
+        found.append(_COLUMNS[model].row(values))
+    return found
 
 
-_column_cache: dict[tuple[str, type[models.Model]], tuple[list[str], list[tuple[int, _Field]]]] = {}
+_converted: dict[tuple[str, type[models.Model]], list[tuple[int, Col]]] = {}
 
 
-def _columns(
+def _converted_columns(
     connection: BaseDatabaseWrapper, model: type[models.Model]
-) -> tuple[list[str], list[tuple[int, _Field]]]:
-    """Return the columns of a model, and those with database converters.
+) -> list[tuple[int, Col]]:
+    """Return the columns with database converters.
 
     Most columns need no conversion, and asking each of them takes longer than converting the
-    others. Converters belong to a connection and are not cached.
+    others.
     """
     cache_key = (connection.vendor, model)
-    if cache_key not in _column_cache:
-        fields = model._meta.concrete_fields
+    if cache_key not in _converted:
         table = model._meta.db_table
-        _column_cache[cache_key] = (
-            [str(field.attname) for field in fields],
-            [
-                (index, field)
-                for index, field in enumerate(fields)
-                if _converters(connection, field.get_col(table))
-            ],
-        )
-    return _column_cache[cache_key]
+        columns = [field.get_col(table) for field in _COLUMNS[model].fields]
+        _converted[cache_key] = [
+            (index, column)
+            for index, column in enumerate(columns)
+            if _converters(connection, column)
+        ]
+    return _converted[cache_key]
 
 
 def _converters(connection: BaseDatabaseWrapper, column: Col) -> list[Callable[..., Any]]:
@@ -152,34 +236,37 @@ _statements: dict[
 
 
 def _select(
-    connection: BaseDatabaseWrapper,
-    tables: tuple[type[models.Model], ...],
-    conditions: Sequence[tuple[_Field, bool]],
+    connection: BaseDatabaseWrapper, tables: tuple[type[models.Model], ...], values: _Values
 ) -> str:
-    """Return the SQL; each field equals a parameter, or is NULL if its flag is True."""
-    names = tuple((field.name, null) for field, null in conditions)
+    """Return the SQL; each field equals a parameter, or is NULL if its value is None."""
+    names = tuple((field.name, value is None) for field, value in values)
     variant = (connection.vendor, tables, names, codec.is_plain())
     if variant not in _statements:
-        quote = connection.ops.quote_name
-
-        def column(field: _Field) -> str:
-            return f"{quote(field.model._meta.db_table)}.{quote(str(field.column))}"
 
         def selected(field: _Field) -> str:
+            column = _column(connection, field)
             if not isinstance(field, ExactJSONField):
-                return column(field)
-            return with_row(connection, field, column(field.model._meta.pk), column(field))
+                return column
+            return with_row(connection, field, _column(connection, field.model._meta.pk), column)
 
-        fields = [field for table in tables for field in table._meta.concrete_fields]
+        fields = [field for table in tables for field in _COLUMNS[table].fields]
         comparisons = [
-            f"{column(field)} {'IS NULL' if null else '= %s'}" for field, null in conditions
+            f"{_column(connection, field)} {'IS NULL' if value is None else '= %s'}"
+            for field, value in values
         ]
+        quote = connection.ops.quote_name
         source = quote(tables[0]._meta.db_table)
         if len(tables) > 1:
-            join = f"{column(_AGENT_OF)} = {column(_KEY)} AND {comparisons.pop(0)}"
+            owned = f"{_column(connection, _AGENT_OF)} = {_column(connection, _KEY)}"
+            join = f"{owned} AND {comparisons.pop(0)}"
             source += f" LEFT OUTER JOIN {quote(tables[1]._meta.db_table)} ON {join}"
         _statements[variant] = (
             f"SELECT {', '.join(map(selected, fields))} FROM {source} "
             f"WHERE {' AND '.join(comparisons)}"
         )
     return _statements[variant]
+
+
+def _column(connection: BaseDatabaseWrapper, field: Any) -> str:
+    quote = connection.ops.quote_name
+    return f"{quote(field.model._meta.db_table)}.{quote(field.column)}"

@@ -229,11 +229,15 @@ def _check_size(using: str, data: AgentState) -> None:
     )
 
 
-def agent_record(row: SessionAgent) -> AgentRecord:
+def agent_record(row: Any) -> AgentRecord:
+    """Return the record of an agent, or of the columns that `sql.lookup` reads."""
+
     def readable(value: Any, default: Any) -> Any:
         if not isinstance(value, CorruptPayload):
             return value
-        logger.warning("the state of agent %s (row %s) is corrupt and was skipped", row, row.id)
+        logger.warning(
+            "the state of agent %s (row %s) is corrupt and was skipped", row.agent_id, row.id
+        )
         return default
 
     return AgentRecord(
@@ -252,9 +256,9 @@ def agent_record(row: SessionAgent) -> AgentRecord:
     )
 
 
-def agent_without_state(row: SessionAgent) -> AgentRecord:
+def agent_without_state(row: Any) -> AgentRecord:
     return AgentRecord(
-        id=row.pk,
+        id=row.id,
         session=row.session_id,
         agent_id=row.agent_id,
         dialect=row.dialect,

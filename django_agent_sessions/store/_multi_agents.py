@@ -188,11 +188,13 @@ class MultiAgents(StorePart):
     aupdate = twin(update)
 
 
-def _record(row: SessionMultiAgent) -> MultiAgentRecord:
+def _record(row: Any) -> MultiAgentRecord:
     state = row.state
     if isinstance(state, CorruptPayload):
         logger.warning(
-            "the state of orchestrator %s (row %s) is corrupt and was skipped", row, row.id
+            "the state of orchestrator %s (row %s) is corrupt and was skipped",
+            row.multi_agent_id,
+            row.id,
         )
         state = {}
     return MultiAgentRecord(

@@ -92,7 +92,7 @@ def _agent(
         "agent %s (row %s) has the name of a node, whose messages are only in the state of its "
         "orchestrator",
         agent_id,
-        row.pk,
+        row.id,
     )
     return None
 

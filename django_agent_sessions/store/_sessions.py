@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any, TypedDict, Unpack
 from uuid import UUID
 
-from django.db import connections
 from django.utils import timezone
 
 from django_agent_sessions.db.write_hooks import on_written
@@ -21,7 +20,6 @@ from django_agent_sessions.models import Session
 from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.sql import lookup
 from django_agent_sessions.values.ids import new_id, validate_id
-from django_agent_sessions.values.owners import NOBODY
 from django_agent_sessions.values.records import AgentRecord, SessionRecord, Usage
 
 from ._agents import agent_record
@@ -85,19 +83,15 @@ class Sessions(StorePart):
         Returns:
             The sessions.
         """
-        rows = (
-            self._context.sessions()
-            .filter(namespace=self._context.namespace, scope=self._context.scope)
-            .recent_first()
+        rows = lookup.list_sessions(
+            self.using,
+            self._context.reach.key,
+            self._context.namespace,
+            self._context.scope,
+            limit=limit,
+            after=None if after is None else (after.last_activity_at, after.id),
         )
-        if self._context.reach.key is NOBODY and connections[self.using].vendor == "postgresql":
-            # For `owner_id IS NULL`, PostgreSQL reads the owner's index in order only if the owner
-            # is in ORDER BY; it scans the sessions of all users otherwise. MariaDB uses the index
-            # only without it.
-            rows = rows.order_by("owner_id", *rows.query.order_by)
-        if after is not None:
-            rows = rows.less_recent_than(after.last_activity_at, after.id)
-        return [session_record(row) for row in rows[:limit]]
+        return [session_record(row) for row in rows]
 
     alist = twin(list)
 
@@ -408,7 +402,8 @@ def insert_session(
     return session_record(row) if inserted else None
 
 
-def session_record(row: Session) -> SessionRecord:
+def session_record(row: Any) -> SessionRecord:
+    """Return the record of a session, or of the columns that `sql.lookup` reads."""
     return SessionRecord(
         id=row.id,
         session_id=row.session_id,
