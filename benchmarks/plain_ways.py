@@ -25,10 +25,9 @@ from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 from django_agent_sessions.sql import cursors, lookup, message_reads, message_writes
 from django_agent_sessions.sql import prepared_statements as prepared
-from django_agent_sessions.store import _content_writes, _message_reading
+from django_agent_sessions.store import _append_groups, _content_writes
 from django_agent_sessions.store._counters import move_counters
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY
-from django_agent_sessions.values.records import PositionedPayload
 
 Line = tuple[str, str]
 """An operation of the measurement, and the store that does it."""
@@ -53,7 +52,7 @@ def _patched(*patches: tuple[Any, str, Any]) -> Callable[[], AbstractContextMana
     def replace() -> AbstractContextManager[Any]:
         stack = ExitStack()
         for target, name, replacement in patches:
-            stack.enter_context(mock.patch.object(target, name, replacement))
+            stack.enter_context(mock.patch.object(target, name, replacement, create=name == "str"))
         return stack
 
     return replace
@@ -189,51 +188,29 @@ def _session_and_agent(using: str, key: Any, agent_id: str) -> Any:
     return session and (session, _get_agent(using, session.pk, agent_id))
 
 
-class _ConcurrentFuture:
-    """A future of the standard library, which ``asyncio.wrap_future`` awaits."""
+class _ConcurrentFuture(workers.DatabaseFuture[Any]):
+    """Awaited by ``asyncio.wrap_future``."""
 
-    def __init__(self, function: Callable[[], Any]) -> None:
-        self.queued = False
-        self._function = function
-        self._future: Future[Any] = Future()
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._future: Future[None] = Future()
 
-    def run(self, tidy: Callable[[], None] | None = None) -> None:
-        try:
-            result = self._function()
-        except BaseException as error:
-            self._future.set_exception(error)
-        else:
-            self._future.set_result(result)
-        finally:
-            if tidy is not None:
-                tidy()
-
-    def done(self) -> bool:
-        return self._future.done()
-
-    def result(self) -> Any:
-        return self._future.result()
-
-    def wait(self, timeout: float = -1) -> bool:
-        self._future.exception(None if timeout < 0 else timeout)
-        return True
+    def finish(self) -> Any:
+        super().finish()
+        self._future.set_result(None)
 
     def __await__(self) -> Generator[Any, None, Any]:
-        return asyncio.shield(asyncio.wrap_future(self._future)).__await__()
+        yield from asyncio.shield(asyncio.wrap_future(self._future)).__await__()
+        return self.result()
 
 
-class _Executor:
-    """One thread of the standard library's pool."""
+_executor = ThreadPoolExecutor(1, initializer=workers._own_connections)
 
-    grow_after = 0
 
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(1, initializer=workers._own_connections)
-
-    def submit(self, function: Callable[[], Any]) -> Any:
-        work = workers.DatabaseFuture(function)
-        self._pool.submit(work.run, workers.close_unusable_connections)
-        return work
+def _submit(function: Callable[[], Any], call: Any = None) -> Any:
+    work = workers.DatabaseFuture(function)
+    _executor.submit(work.run, workers.close_unusable_connections)
+    return work
 
 
 def _close_old() -> None:
@@ -249,29 +226,52 @@ def _dumps(value: object, limits: Any = None) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+_append_alone = message_writes.append
+
+
+def _append_then_count(
+    using: str, agent: Any, rows: Sequence[Any], *, counting: Any = None, **conditions: Any
+) -> int | None:
+    with transaction.atomic(using):
+        first = _append_alone(using, agent, rows, **conditions)
+        if counting is not None:
+            _count(using, counting)
+    return first
+
+
+def _text_or_list(value: Any) -> Any:
+    return value if isinstance(value, list) else str(value)
+
+
 MECHANISMS = (
     Mechanism(
         "the append as one statement",
         "sql/message_writes.py",
         "a transaction of the ORM: lock, last position, `bulk_create`",
-        [("append some", _STORE), ("batch", _STORE), ("at once", _STORE)],
+        [("append some", _STORE), ("batch", _STORE)],
         _patched((message_writes, "append", _append)),
+    ),
+    Mechanism(
+        "appends committed together",
+        "db/groups.py",
+        "a commit for each",
+        [("at once", _STORE), ("at once", _OPENAI)],
+        _patched((bridge._own_pool, "_together", None)),
+    ),
+    Mechanism(
+        "those of a group as one statement",
+        "sql/grouped_appends.py",
+        "a statement for each, in one transaction",
+        [("at once", _STORE)],
+        _patched((_append_groups, "_write_statement", _append_groups._write_transaction)),
+        ["postgresql"],
     ),
     Mechanism(
         "counters in the append",
         "sql/message_writes.py",
-        "a transaction with an `UPDATE` more",
+        "a transaction with a `QuerySet.update` more",
         [("append some", _OPENAI)],
-        _patched((message_writes, "can_count_in_append", lambda using: False)),
-        ["postgresql"],
-    ),
-    Mechanism(
-        "`update_counters`",
-        "sql/message_writes.py",
-        "`QuerySet.update` with `F`",
-        [("append some", _OPENAI)],
-        _patched((message_writes, "update_counters", _count)),
-        ["sqlite"],
+        _patched((message_writes, "append", _append_then_count)),
     ),
     Mechanism(
         "the SQL of an append, kept",
@@ -289,11 +289,26 @@ MECHANISMS = (
         ["postgresql"],
     ),
     Mechanism(
-        "`caching_cursor`",
+        "array literals",
+        "sql/message_writes.py",
+        "lists, which the driver adapts",
+        [("batch", _STORE)],
+        _patched((message_writes, "array_literal", list), (prepared, "str", _text_or_list)),
+        ["postgresql"],
+    ),
+    Mechanism(
+        "the driver's cursor",
         "sql/cursors.py",
-        "Django's cursor",
+        "Django's cursor and `atomic`",
+        [("append some", _OPENAI), ("batch", _STORE), ("latest", _STORE)],
+        _patched((cursors, "driver_connection", lambda connection: None)),
+    ),
+    Mechanism(
+        "placeholders converted once",
+        "sql/cursors.py",
+        "converted by Django each time",
         [("append some", _STORE), ("batch", _STORE), ("latest", _STORE)],
-        _patched((cursors, "caching_cursor", lambda connection: connection.cursor())),
+        _patched((cursors, "_with_caching", lambda cursor: cursor)),
         ["sqlite"],
     ),
     Mechanism(
@@ -356,7 +371,7 @@ MECHANISMS = (
         "db/workers.py",
         "`ThreadPoolExecutor(1)`",
         [("append some", _STORE), ("latest", _STORE), ("at once", _STORE)],
-        lambda: mock.patch.object(bridge, "_own_pool", _EXECUTOR),
+        _patched((bridge._own_pool, "submit", _submit)),
     ),
     Mechanism(
         "connections by thread",
@@ -379,13 +394,4 @@ MECHANISMS = (
         [("batch", _STORE)],
         _patched((exact_json, "dumps", _dumps)),
     ),
-    Mechanism(
-        "rows made by `tuple.__new__`",
-        "store/_message_reading.py",
-        "`PositionedPayload._make`",
-        [("restore some", _OPENAI)],
-        _patched((_message_reading, "_placed_payload", PositionedPayload._make)),
-    ),
 )
-
-_EXECUTOR = _Executor()

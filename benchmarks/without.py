@@ -1,8 +1,8 @@
 """``python -m benchmarks.without``: what each hand-made mechanism of the app buys.
 
 Each is replaced by Django's or the standard library's plain way, and the lines of the benchmark
-that it serves are measured with it and without it, in turns: by the clock, and by the processor
-time of this process.
+that it serves are measured with it and without it, in turns. A cell has the milliseconds with and
+without it by the clock, and those of this process's processor time in brackets.
 """
 
 from __future__ import annotations
@@ -14,15 +14,20 @@ import os
 import statistics
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .measure import Operations, Plan
     from .plain_ways import Mechanism
+
+BEGIN = "<!-- mechanisms: begin -->"
+END = "<!-- mechanisms: end -->"
 
 _TIMES = {
     "append some": 40,
@@ -43,6 +48,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.without", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="a part of a mechanism's name")
     parser.add_argument("--database", action="append", choices=["postgresql", "sqlite"])
+    parser.add_argument(
+        "--write", type=Path, metavar="PAGE", help="put the table into this Markdown page too"
+    )
     parser.add_argument("--rounds", type=int, default=9)
     arguments = parser.parse_args()
     os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.settings"
@@ -51,26 +59,37 @@ def main() -> int:
     django.setup()
     logging.disable(logging.WARNING)
     from . import databases, plain_ways
-    from .tables import table
+    from .tables import DASH, replace_between, table
 
     wanted = [
         one
         for one in plain_ways.MECHANISMS
         if not arguments.names or any(name in one.name for name in arguments.names)
     ]
-    rows = []
+    cells: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     for alias in arguments.database or plain_ways.BOTH:
         here = [one for one in wanted if alias in one.databases]
         if here:
             with databases.prepared(alias):
-                found = asyncio.run(_measure(alias, here, arguments.rounds))
-                rows += [[databases.version(alias).split()[0], *row] for row in found]
-    head = ["on", "mechanism", "file", "line", "ms with", "without", "processor with", "without"]
-    print(table([*head, "buys", "processor"], rows, "llllrrrrrr"))
+                for name, line, cell in asyncio.run(_measure(alias, here, arguments.rounds)):
+                    cells[name, line][alias] = cell
+    rows = [
+        [one.name, f"`{one.file}`", one.plain, line]
+        + [cells[one.name, line].get(alias, DASH) for alias in plain_ways.BOTH]
+        for one in wanted
+        for line, _ in one.lines
+    ]
+    head = ["mechanism", "file", "instead of", "line of the benchmark", "PostgreSQL", "SQLite"]
+    text = table(head, rows, "llllrr")
+    print(text)
+    if arguments.write is not None:
+        replace_between(arguments.write, BEGIN, END, text)
     return 0
 
 
-async def _measure(alias: str, mechanisms: list[Mechanism], rounds: int) -> list[list[str]]:
+async def _measure(
+    alias: str, mechanisms: list[Mechanism], rounds: int
+) -> list[tuple[str, str, str]]:
     from . import measure, stores
 
     rows = []
@@ -97,10 +116,10 @@ async def _measure(alias: str, mechanisms: list[Mechanism], rounds: int) -> list
                 [statistics.median(f[index] for f in figures[plain]) for plain in (False, True)]
                 for index in (0, 1)
             )
-            cells = [f"{1_000 * seconds:.3f}" for seconds in (*wall, *processor)]
+            cell = "{:.2f} / {:.2f} ({:.2f} / {:.2f})".format(*(1e3 * s for s in wall + processor))
+            rows.append((one.name, line, cell))
             shares = [f"{100 * (1 - kept / gone):.0f} %" for kept, gone in (wall, processor)]
-            rows.append([one.name, one.file, line, *cells, *shares])
-            print(alias, *rows[-1], file=sys.stderr, flush=True)
+            print(alias, one.name, line, cell, *shares, file=sys.stderr, flush=True)
     return rows
 
 

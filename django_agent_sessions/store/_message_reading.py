@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
@@ -129,10 +128,6 @@ def _in_order_of_runs(
     ]
 
 
-# Same as `PositionedPayload._make`, without a Python call for each of thousands of rows.
-_placed_payload = functools.partial(tuple.__new__, PositionedPayload)
-
-
 def _decode(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, Any]]:
     """Decode rows that begin with position and text; skip corrupt ones."""
     for row in rows:
@@ -215,7 +210,7 @@ def _placed(
     readable, decoded = _read(using, agent, rows)
     positions = [row[0] for row in readable]
     redacted = [bool(row[2]) for row in readable]
-    return list(map(_placed_payload, zip(positions, decoded, redacted, strict=True)))
+    return list(map(PositionedPayload._make, zip(positions, decoded, redacted, strict=True)))
 
 
 def read_contents(
