@@ -48,21 +48,31 @@ def configure(database: str, name: str, listen: str = "") -> None:
     django.setup()
 
 
-async def append(request: HttpRequest, session: str) -> HttpResponse:
-    """Append a message to a session, as an agent in this process does."""
+async def append(request: HttpRequest, sessions: str) -> HttpResponse:
+    """Append a message to each of these sessions, one after the other, as agents here do.
+
+    Returns when each was acknowledged, on the clock that all processes of a machine share, and the
+    seconds that the last one took.
+    """
     from django_agent_sessions.db import bridge
     from django_agent_sessions.store import SessionStore
     from django_agent_sessions.values.owners import EVERYBODY
 
-    agent = _agents.get(session)
     store = SessionStore(owner=EVERYBODY)
-    if agent is None:
-        agent = _agents[session] = await bridge.arun_orm(
-            lambda: store.agents.open(store.open(session), dialect="strands")
-        )
-    began = time.perf_counter()
-    await bridge.arun_orm(store.append, agent, _MESSAGE)
-    return JsonResponse({"seconds": time.perf_counter() - began})
+    acknowledged = []
+    seconds = 0.0
+    for name in sessions.split(","):
+        if name not in _agents:
+            _agents[name] = await bridge.arun_orm(_open_agent, store, name)
+        began = time.monotonic()
+        await bridge.arun_orm(store.append, _agents[name], _MESSAGE)
+        acknowledged.append(time.monotonic())
+        seconds = acknowledged[-1] - began
+    return JsonResponse({"seconds": seconds, "acknowledged": acknowledged})
+
+
+def _open_agent(store: Any, name: str) -> Any:
+    return store.agents.open(store.open(name), dialect="strands")
 
 
 _agents: dict[str, Any] = {}
@@ -82,11 +92,11 @@ def serve() -> None:
 
     from django_agent_sessions.rest.events import SessionEventsView
 
-    events = SessionEventsView.as_view(max_streams=100_000)
+    events = SessionEventsView.as_view(max_streams=100_000, max_seconds=3600)
     urlpatterns.extend(
         [
             path("processor/", processor),
-            path("append/<str:session>/", append),
+            path("append/<str:sessions>/", append),
             path("<str:session>/", events),
         ]
     )

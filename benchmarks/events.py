@@ -104,7 +104,7 @@ class Stream:
     async def _read(self, reader: asyncio.StreamReader) -> None:
         while line := await reader.readline():
             if line == b"event: message\n":
-                self.arrived.put_nowait(time.perf_counter())
+                self.arrived.put_nowait(time.monotonic())
 
     async def close(self) -> None:
         if self._task is not None:
@@ -122,14 +122,19 @@ class Site:
         self.cookie = cookie
         self.keys = keys
 
-    async def ask(self, path: str) -> float:
-        """Return the seconds that the server answers."""
+    async def ask(self, path: str) -> dict[str, Any]:
+        """Return what the server answers."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         request = f"GET /{path}/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         writer.write(request.encode())
         body = (await reader.read()).partition(b"{")[2].partition(b"}")[0]
         writer.close()
-        return float(json.loads(b"{%b}" % body)["seconds"])
+        found: dict[str, Any] = json.loads(b"{%b}" % body)
+        return found
+
+    async def processor(self) -> float:
+        """Return the processor time that the server took."""
+        return float((await self.ask("processor"))["seconds"])
 
     async def measure(self, sessions: int, plan: Plan) -> Figures:
         """Measure streams of the first sessions, as many in all as planned."""
@@ -146,9 +151,9 @@ class Site:
         await asyncio.sleep(4)
         found.memory = (self.process.memory_info().rss - memory) / plan.streams
         if plan.idle_seconds:
-            began = await self.ask("processor")
+            began = await self.processor()
             await asyncio.sleep(plan.idle_seconds)
-            found.idle_processor = (await self.ask("processor") - began) / plan.idle_seconds
+            found.idle_processor = (await self.processor() - began) / plan.idle_seconds
         listening = list(zip(numbers, streams, strict=True))
         # The first messages start what is started once.
         await self._speak(sessions, Plan(messages=2), listening)
@@ -174,25 +179,21 @@ class Site:
         Also returns the processor time that the server took.
         """
         times: list[float] = []
-        began = await self.ask("processor")
+        began = await self.processor()
+        names = ",".join(map(str, range(sessions)))
         other = asyncio.create_task(self._append_elsewhere(times))
         for _ in range(plan.messages):
-            written = await asyncio.gather(*(self._append(number) for number in range(sessions)))
+            written = (await self.ask(f"append/{names}"))["acknowledged"]
             took = [await stream.arrived.get() - written[number] for number, stream in listening]
             if arrivals is not None:
                 arrivals.append(took)
             await asyncio.sleep(_PAUSE)
         other.cancel()
-        return times, await self.ask("processor") - began
-
-    async def _append(self, number: int) -> float:
-        """Append a message to a session; return the time of its acknowledgement."""
-        await self.ask(f"append/session {number}".replace(" ", "%20"))
-        return time.perf_counter()
+        return times, await self.processor() - began
 
     async def _append_elsewhere(self, times: list[float]) -> None:
         while True:
-            times.append(await self.ask("append/elsewhere"))
+            times.append((await self.ask("append/elsewhere"))["seconds"])
             await asyncio.sleep(_APPEND_PAUSE)
 
 
@@ -211,7 +212,7 @@ def fill(sessions: int) -> tuple[list[Any], str]:
     user = get_user_model().objects.create_user("ada")
     store = SessionStore(owner=user)
     keys = []
-    for name in [*(f"session {number}" for number in range(sessions)), "elsewhere"]:
+    for name in [*map(str, range(sessions)), "elsewhere"]:
         session = store.open(name)
         agent = store.agents.open(session, dialect="strands")
         store.append_many(agent, strands_messages(10))

@@ -39,7 +39,7 @@ _hubs: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Hub]] = (
 )
 
 
-def notifier(using: str) -> Callable[[SessionWrite], None] | None:
+def stream_notifier(using: str) -> Callable[[SessionWrite], None] | None:
     """Return what notifies this process's streams of its own writes; None if there are none."""
     return _notify if _hubs_of(using) else None
 
@@ -56,7 +56,7 @@ def _hubs_of(using: str) -> list[Hub]:
     return [hub for hub in found if hub is not None]
 
 
-write_hooks.receivers.append(notifier)
+write_hooks.receivers.append(stream_notifier)
 if hasattr(os, "register_at_fork"):
     # The loops run in the parent only.
     os.register_at_fork(after_in_child=_hubs.clear)

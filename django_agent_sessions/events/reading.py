@@ -47,6 +47,7 @@ from .session_states import (
 EVENTS_PER_BATCH = 50
 """Maximum number of events per batch, of redactions and of other events each."""
 
+_SESSIONS_PER_PART = 50
 _TRIES = 5
 _SCAN_SIZE = 500
 
@@ -93,7 +94,7 @@ def read_batches(
     """
     waiting = list(enumerate(asked))
     while waiting:
-        part, waiting = waiting[:MAX_AGENTS_PER_STATEMENT], waiting[MAX_AGENTS_PER_STATEMENT:]
+        part, waiting = waiting[:_SESSIONS_PER_PART], waiting[_SESSIONS_PER_PART:]
         found = _read_part(dict(part), count)
         waiting[:0] = [(index, each) for index, each in part if index not in found]
         yield from found.items()
