@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import secrets
 from datetime import timedelta
 from pathlib import Path
 
+from django.core.management import call_command
+from django.db import connections
 from django.utils import timezone
 
 from django_agent_sessions import audit
@@ -16,6 +19,8 @@ from django_agent_sessions.store.snapshots import SnapshotStorageStore
 from django_agent_sessions.values.records import AgentState
 from tests.blobs.messages import document
 from tests.governance.redaction.planting import SECRET, plant
+
+from .conftest import ALIAS
 
 SESSIONS = 12
 
@@ -76,3 +81,17 @@ def files_with(directory: Path, text: str = SECRET) -> dict[str, int]:
         if path.is_file() and (count := path.read_bytes().count(text.encode())):
             found[str(path.relative_to(directory))] = count
     return found
+
+
+def scrub(*options: str) -> str:
+    """Run the command; return what it prints."""
+    out = io.StringIO()
+    call_command("agent_sessions_scrub", *options, stdout=out)
+    return out.getvalue()
+
+
+def execute(statement: str) -> list:
+    """Run SQL on the private server."""
+    with connections[ALIAS].cursor() as cursor:
+        cursor.execute(statement)
+        return list(cursor.fetchall()) if cursor.description else []

@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import time
 
 import pytest
-from django.core.management import CommandError, call_command
-from django.db import connections, transaction
+from django.core.management import CommandError
+from django.db import connections
 
-from django_agent_sessions.governance.redaction import Find, redact
-from django_agent_sessions.models import AuditEvent
 from django_agent_sessions.testing import columns_containing
-from tests.governance.redaction.planted_spellings import SECRET as SPELLED
-from tests.governance.redaction.planted_spellings import UNREAD
 from tests.governance.redaction.planting import SECRET
 
 from .conftest import ALIAS
-from .scenario import files_with, plant_everywhere, remove_everywhere
-from .spellings import forms_in, plant_every_spelling
+from .scenario import execute, files_with, plant_everywhere, remove_everywhere, scrub
 
 # A whole server each: ten seconds.
 pytestmark = pytest.mark.process
 
 BINARY_LOG = {"log_bin": "binary", "binlog_format": "ROW", "server_id": "1"}
-
-
-def scrub(*options: str) -> str:
-    out = io.StringIO()
-    call_command("agent_sessions_scrub", *options, stdout=out)
-    return out.getvalue()
-
-
-def execute(statement: str) -> list:
-    with connections[ALIAS].cursor() as cursor:
-        cursor.execute(statement)
-        return list(cursor.fetchall()) if cursor.description else []
 
 
 def flush() -> None:
@@ -108,30 +90,6 @@ def test_binary_logs_are_reported_and_deleted_on_request(private):
 
     scrub("--purge-binary-logs")
     assert files_with(private.data) == {}
-
-
-def test_neither_the_files_nor_the_bucket_the_log_and_the_audit_trail_have_it(private, bucket, log):
-    plant_everywhere()
-    assert len(files_with(bucket)) >= 12
-
-    remove_everywhere(keep_events=True)
-    scrub()
-
-    assert files_with(private.data) == files_with(bucket) == {}
-    assert SECRET not in log.text
-    reasons = AuditEvent.objects.filter(action=AuditEvent.Action.REDACTED).values_list("reason")
-    assert set(reasons) == {("She told us [REDACTED]",)}
-
-
-def test_no_byte_has_any_spelling_of_what_one_redaction_removed(private):
-    session = plant_every_spelling()
-    assert len(forms_in(private.data)) > 30
-
-    done = redact(session, Find(SPELLED), reason="A request")
-    scrub()
-
-    assert len(done.unread) == len(UNREAD)
-    assert forms_in(private.data) == set()
 
 
 def test_without_the_logs_only_they_have_it(private):
@@ -213,8 +171,3 @@ def test_a_table_that_is_in_use_is_waited_for_and_not_for_ever(private):
         assert time.monotonic() - started < 30
         cursor.execute("ROLLBACK")
     reader.close()
-
-
-def test_a_transaction_is_refused(private):
-    with transaction.atomic(ALIAS), pytest.raises(CommandError, match=r"cannot run in a transact"):
-        scrub()
