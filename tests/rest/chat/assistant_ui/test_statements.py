@@ -25,8 +25,10 @@ def test_a_message_is_stored_by_six_statements(cloud, thread, length):
     last = talk(cloud, thread, length)[-1]
 
     # The user, the session, its lock, the parent and the message itself, the row, the counters.
-    assert len(sent(cloud, thread, "Lisbon", last)) <= 6
-    assert len(sent(cloud, thread, "Lisbon", last, id="mine")) <= 6
+    # Every append on MariaDB locks the session by a statement of its own.
+    most = 7 if connection.vendor == "mysql" else 6
+    assert len(sent(cloud, thread, "Lisbon", last)) <= most
+    assert len(sent(cloud, thread, "Lisbon", last, id="mine")) <= most
 
 
 def test_a_message_that_is_sent_again_is_found_by_five(cloud, thread):
