@@ -45,8 +45,12 @@ def fetch_prepared(
     connection: BaseDatabaseWrapper, sql: str, parameters: Sequence[Any]
 ) -> list[tuple[Any, ...]] | None:
     """Run a prepared statement and return its rows; None if it cannot be prepared here."""
-    # A failed attempt would abort the transaction.
-    if connection.vendor != "postgresql" or connection.in_atomic_block:
+    # A failed attempt would abort the transaction. A tool that replaces the cursor sees its own.
+    if (
+        connection.vendor != "postgresql"
+        or connection.in_atomic_block
+        or "cursor" in vars(connection)
+    ):
         return None
     connection.ensure_connection()
     if not connection.autocommit or not _is_worth_it(connection):

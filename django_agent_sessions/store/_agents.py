@@ -277,6 +277,8 @@ def insert_agent(
     key: UUID | None = None,
     created_at: datetime | None = None,
     updated_at: datetime | None = None,
+    *,
+    savepoint: bool = True,
 ) -> AgentRecord | None:
     data = _clean_state(data or AgentState())
     _check_size(using, data)
@@ -291,4 +293,5 @@ def insert_agent(
         updated_at=updated_at or now,
     )
     what = f"creating agent {str(agent_id)!r} in session {session.session_id!r}"
-    return agent_record(row) if insert_unique(using, row, what=what) else None
+    inserted = insert_unique(using, row, what=what, savepoint=savepoint)
+    return agent_record(row) if inserted else None

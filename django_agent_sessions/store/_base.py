@@ -32,6 +32,7 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
 )
 from django_agent_sessions.models import Session
+from django_agent_sessions.sql.row_inserts import insert_row
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -206,16 +207,19 @@ def was_rolled_back(error: Error, *, otherwise: bool = False) -> bool:
     return bool(getattr(error, "was_rolled_back", otherwise))
 
 
-def insert_unique(using: str, row: models.Model, *, what: str) -> bool:
-    """Insert a row with a unique name; return False if the name is taken."""
-    joined = connections[using].in_atomic_block
+def insert_unique(using: str, row: models.Model, *, what: str, savepoint: bool = True) -> bool:
+    """Insert a row with a unique name; return False if the name is taken.
+
+    Without a savepoint, a transaction must be rolled back then.
+    """
+    joined = savepoint and connections[using].in_atomic_block
 
     def statement(unsure: bool) -> bool:
         if unsure and type(row)._base_manager.using(using).filter(pk=row.pk).exists():
             return True
         try:
             with transaction.atomic(using) if joined else nullcontext():
-                row.save(using=using, force_insert=True)
+                insert_row(using, row)
         except IntegrityError as error:
             if is_duplicate(error):
                 return False

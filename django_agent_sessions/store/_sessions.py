@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, TypedDict, Unpack
+from functools import partial
+from typing import Any, TypedDict, TypeVar, Unpack
 from uuid import UUID
 
 from django.utils import timezone
@@ -22,13 +23,16 @@ from django_agent_sessions.sql import lookup
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import AgentRecord, SessionRecord, Usage
 
-from ._agents import agent_record
+from ._agents import agent_record, insert_agent
 from ._base import insert_unique, retry_reads, tracked_atomic, write
 from ._context import StoreContext, StorePart, twin
+from ._first_write import start_session
 from ._forks import copy_session
 from ._mask_on_write import prepare_metadata, prepare_title
 from ._queries import session_rows
 from .locking import lock_session
+
+R = TypeVar("R")
 
 
 class SessionChanges(TypedDict, total=False):
@@ -243,6 +247,40 @@ class Sessions(StorePart):
 
     afind_with_agent = twin(find_with_agent)
 
+    def start(
+        self,
+        session_id: str | UUID,
+        agent_id: str,
+        write: Callable[[SessionRecord, AgentRecord], R],
+        *,
+        dialect: str,
+        title: str = "",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> R:
+        """Create a session with an agent and what a function writes to it, in one transaction.
+
+        Args:
+            session_id: The session's id.
+            agent_id: The agent's id.
+            write: Writes to the session and its agent; an error undoes all of it.
+            dialect: The message format of the agent.
+            title: Title of the session.
+            metadata: JSON metadata of the session.
+
+        Returns:
+            The result of the function.
+
+        Raises:
+            SessionConflictError: The session exists, the store creates none, or another writer or
+                an outage prevented it; nothing was written. Open the session instead.
+        """
+        return start_session(
+            self._context,
+            partial(insert_session, self._context, session_id, title, metadata),
+            partial(insert_agent, agent_id=agent_id, dialect=dialect),
+            write,
+        )
+
     @retry_reads
     def usage(self, session_id: str | UUID) -> Usage:
         """Return a session's counters: one row, however long the conversation is.
@@ -381,6 +419,7 @@ def insert_session(
     key: UUID | None = None,
     created_at: datetime | None = None,
     updated_at: datetime | None = None,
+    savepoint: bool = True,
 ) -> SessionRecord | None:
     now = created_at or timezone.now()
     if external_id is not None:
@@ -398,7 +437,9 @@ def insert_session(
         last_activity_at=now,
     )
 
-    inserted = insert_unique(context.using, row, what=f"creating session {session_id!r}")
+    inserted = insert_unique(
+        context.using, row, what=f"creating session {session_id!r}", savepoint=savepoint
+    )
     return session_record(row) if inserted else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
@@ -11,7 +12,7 @@ from uuid import UUID
 from django.db import transaction
 
 from django_agent_sessions.content import exact_json, masking
-from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
 from django_agent_sessions.store import DEFAULT_AGENT, SessionStore
 from django_agent_sessions.values.records import (
     AgentRecord,
@@ -356,9 +357,32 @@ class ConversationSession(AdapterSession):
                 self.memory.found = None
         for message in batch:
             exact_json.dumps(message)  # Raises before a session is created for an invalid one.
+        agent = self.find()
+        if agent is not None:
+            return append_to(agent)
+        with suppress(SessionConflictError):
+            return self._start(append_to)
+        # It exists without the agent, or another process creates it. Take back what was recorded.
+        self.memory.track(self.using)
         session = self.open()
         agent = self.store.agents.open(session, MAIN_AGENT, dialect=self.dialect)
         return append_to(self._remember(agent, session))
+
+    def _start(self, append_to: Callable[[AgentRecord], R]) -> R:
+        """Create the conversation and write to it, in one transaction."""
+
+        def write(session: SessionRecord, agent: AgentRecord) -> R:
+            self.memory.track(self.using)
+            return append_to(self._remember(agent, session))
+
+        return self.store.sessions.start(
+            self.session_id,
+            MAIN_AGENT,
+            write,
+            dialect=self.dialect,
+            title=self._title,
+            metadata=self._metadata,
+        )
 
     def on_conversation(self, operate: Callable[[AgentRecord], R | None]) -> R | None:
         """Run an operation on the conversation; None if there is no conversation or result."""

@@ -1,0 +1,149 @@
+"""The first message creates the session and the agent in its own transaction, exactly once."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from django_agent_sessions.adapters.base import ConversationSession
+from django_agent_sessions.content import dialects
+from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
+from django_agent_sessions.models import Session, SessionAgent
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store._sessions import Sessions
+from tests.store.cutting import commit_lost, user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def conversation(**options) -> ConversationSession:
+    return ConversationSession(SessionStore(**options), "chat", dialects.OPENAI, title="Trip")
+
+
+def stored() -> list[str]:
+    return [item["content"] for item in conversation().read()]
+
+
+@pytest.fixture
+def together(monkeypatch):
+    """Let another writer do something just before the first one creates the session."""
+
+    def meanwhile(do) -> None:
+        start = Sessions.start
+
+        def late(self, *arguments, **options):
+            monkeypatch.setattr(Sessions, "start", start)
+            do()
+            return start(self, *arguments, **options)
+
+        monkeypatch.setattr(Sessions, "start", late)
+
+    return meanwhile
+
+
+def test_the_first_message_is_one_transaction():
+    with CaptureQueriesContext(connection) as captured:
+        conversation().append([user("a")])
+
+    told = [query["sql"] for query in captured.captured_queries]
+    assert sum(sql.startswith("COMMIT") for sql in told) == 1
+    assert told[0].startswith("SELECT")
+    looks = [sql for sql in told if sql.startswith("SELECT") and not sql.endswith("FOR UPDATE")]
+    assert len(looks) == 1
+    session = Session.objects.get()
+    assert (session.title, session.message_count) == ("Trip", 1)
+
+
+def test_two_first_messages_are_both_kept(together):
+    first, second = conversation(), conversation()
+    together(lambda: second.append([user("b")]))
+
+    first.append([user("a")])
+    second.append([user("c")])
+
+    assert stored() == ["b", "a", "c"]
+    assert Session.objects.get().message_count == 3
+    assert SessionAgent.objects.count() == 1
+
+
+def test_a_session_without_the_agent_gets_it(together):
+    together(lambda: SessionStore().open("chat"))
+    conversation().append([user("a")])
+
+    assert stored() == ["a"]
+    assert Session.objects.count() == SessionAgent.objects.count() == 1
+
+
+def test_another_owner_is_not_reached(together):
+    other = get_user_model().objects.create(username="other")
+    together(lambda: SessionStore(owner=other).open("chat"))
+
+    with pytest.raises(SessionNotFoundError):
+        conversation().append([user("a")])
+
+    assert not SessionAgent.objects.exists()
+
+
+def test_a_store_that_creates_none_creates_none():
+    with pytest.raises(SessionNotFoundError):
+        conversation(create=False).append([user("a")])
+
+    assert not Session.objects.exists()
+
+
+def test_an_invalid_message_creates_nothing():
+    with pytest.raises(PayloadError):
+        conversation().append([user("a"), object()])
+
+    assert not Session.objects.exists()
+
+
+def test_a_rollback_of_the_caller_is_known():
+    session = conversation()
+    with transaction.atomic():
+        session.run(lambda: session.append([user("a")]))
+        transaction.set_rollback(True)
+    session.run(lambda: session.append([user("b")]))
+
+    assert stored() == ["b"]
+    assert Session.objects.get().message_count == 1
+
+
+def test_a_transaction_that_fails_is_forgotten(monkeypatch):
+    session = conversation()
+    real = ConversationSession.append_to
+
+    def fail(self, *arguments, **options):
+        real(self, *arguments, **options)
+        raise IntegrityError("refused")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ConversationSession, "append_to", fail)
+        with pytest.raises(IntegrityError):
+            session.run(lambda: session.append([user("a")]))
+    assert not Session.objects.exists()
+
+    session.run(lambda: session.append([user("b")]))
+    assert stored() == ["b"]
+
+
+def test_a_commit_whose_answer_is_lost_is_written_once():
+    session = conversation()
+    with commit_lost():
+        session.append([user("a")])
+    session.append([user("b")])
+
+    assert stored() == ["a", "b"]
+    assert Session.objects.get().message_count == 2
+    connection.close()
+
+
+def test_a_deleted_session_is_created_again():
+    session = conversation()
+    session.append([user("a")])
+    SessionStore().delete("chat")
+    session.append([user("b")])
+
+    assert stored() == ["b"]
