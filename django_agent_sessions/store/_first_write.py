@@ -50,8 +50,10 @@ def start_session(
         try:
             with tracked_atomic(using):
                 session = insert_session(key=key, savepoint=False)
-                agent = session and insert_agent(using, session, savepoint=False)
-                if session is None or agent is None:
+                if session is None:
+                    raise conflict
+                agent = insert_agent(using, session, savepoint=False)
+                if agent is None:
                     raise conflict
                 result = write(session, agent)
         except Error as error:

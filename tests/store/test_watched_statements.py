@@ -113,12 +113,8 @@ def test_a_tool_that_replaces_the_wrappers_methods_sees_every_statement(watched,
 
 def test_a_backend_of_others_runs_every_statement():
     kind: Any = type(connections["default"])
-
-    class Theirs(kind):
-        def _cursor(self, name=None):
-            return super()._cursor(name)
-
-    theirs = Theirs(connection.settings_dict, connection.alias)
+    own = {"_cursor": lambda self, name=None: kind._cursor(self, name)}
+    theirs = type("Theirs", (kind,), own)(connection.settings_dict, connection.alias)
     assert cursors.driver_connection(theirs) is None
 
 
