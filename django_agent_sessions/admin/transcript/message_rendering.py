@@ -1,4 +1,4 @@
-"""Conversion of one message into pieces for the template."""
+"""Conversion of one message into pieces of a page."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class AgentLabel:
 
 @dataclass(slots=True)
 class PartViewModel:
-    """A part of a message, as the template shows it."""
+    """A part of a message, as the page shows it."""
 
     kind: str
     """``text``, ``reasoning``, ``call``, ``group``, ``image``, ``file``, ``data``, ``output``,
