@@ -13,9 +13,10 @@ from ._branch_names import BranchNames, BranchSummary
 from ._branch_steps import MAIN_NAME
 from ._branches import Branches
 from ._compaction import Compacted
+from ._first_write import session_record
 from ._messages import Messages
 from ._multi_agents import MultiAgents
-from ._sessions import Sessions, session_record
+from ._sessions import Sessions
 from ._store import SessionStore, StoreOperations
 from ._turns import Turns
 

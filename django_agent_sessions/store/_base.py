@@ -32,7 +32,7 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
 )
 from django_agent_sessions.models import Session
-from django_agent_sessions.sql.row_inserts import insert_row
+from django_agent_sessions.sql.cursors import insert_row
 
 P = ParamSpec("P")
 R = TypeVar("R")

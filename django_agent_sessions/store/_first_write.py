@@ -1,40 +1,98 @@
-"""Create a session together with what is written to it first."""
+"""Create a session, alone or together with what is written to it first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Protocol, TypeVar
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from django.db import Error, connections
+from django.utils import timezone
 
 from django_agent_sessions.db.db_errors import close_quietly, is_conflict, is_lost_connection
 from django_agent_sessions.exceptions import SessionConflictError
-from django_agent_sessions.values.ids import new_id
-from django_agent_sessions.values.records import AgentRecord, SessionRecord
+from django_agent_sessions.models import Session
+from django_agent_sessions.values.ids import new_id, validate_id
+from django_agent_sessions.values.records import AgentRecord, SessionRecord, Usage
 
-from ._base import retry_reads, tracked_atomic, was_rolled_back
+from ._agents import insert_agent
+from ._base import insert_unique, retry_reads, tracked_atomic, was_rolled_back
 from ._context import StoreContext
+from ._mask_on_write import prepare_metadata, prepare_title
 from ._queries import session_rows
 
 R = TypeVar("R")
 
 
-class _InsertSession(Protocol):
+def session_record(row: Any) -> SessionRecord:
+    """Return the record of a session, or of the columns that `sql.lookup` reads."""
+    return SessionRecord(
+        id=row.id,
+        session_id=row.session_id,
+        namespace=row.namespace,
+        scope=row.scope,
+        session_type=row.session_type,
+        owner_id=row.owner_id,
+        external_id=row.external_id,
+        title=row.title,
+        metadata=row.metadata,
+        redaction_epoch=row.redaction_epoch,
+        usage=Usage(row.message_count, row.input_tokens, row.output_tokens),
+        legal_hold=row.legal_hold,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        last_activity_at=row.last_activity_at,
+        archived_at=row.archived_at,
+        expires_at=row.expires_at,
+    )
+
+
+def insert_session(
+    context: StoreContext,
+    session_id: str | UUID,
+    title: str,
+    metadata: Mapping[str, Any] | None,
+    *,
+    session_type: str = "AGENT",
+    external_id: str | None = None,
+    key: UUID | None = None,
+    created_at: datetime | None = None,
+    updated_at: datetime | None = None,
+    savepoint: bool = True,
+) -> SessionRecord | None:
+    now = created_at or timezone.now()
+    if external_id is not None:
+        validate_id(external_id, "external_id")
+    row = Session(  # type: ignore[misc] # the external id is the one id that may be missing
+        id=key or new_id(),
+        external_id=external_id,
+        **context.key(session_id)._asdict(),
+        session_type=session_type,
+        owner_id=context.reach.owner_id,
+        title=prepare_title(title),
+        metadata=prepare_metadata(metadata or {}, context.using),
+        created_at=now,
+        updated_at=updated_at or now,
+        last_activity_at=now,
+    )
+
+    inserted = insert_unique(
+        context.using, row, what=f"creating session {session_id!r}", savepoint=savepoint
+    )
+    return session_record(row) if inserted else None
+
+
+class _Insert(Protocol):
     def __call__(self, *, key: UUID, savepoint: bool) -> SessionRecord | None: ...
-
-
-class _InsertAgent(Protocol):
-    def __call__(
-        self, using: str, session: SessionRecord, *, savepoint: bool
-    ) -> AgentRecord | None: ...
 
 
 def start_session(
     context: StoreContext,
-    insert_session: _InsertSession,
-    insert_agent: _InsertAgent,
+    insert: _Insert,
+    agent_id: str,
+    dialect: str,
     write: Callable[[SessionRecord, AgentRecord], R],
 ) -> R:
     """Insert a session and an agent, and write to them, in one transaction.
@@ -49,10 +107,10 @@ def start_session(
     with suppress(_UndoneError):
         try:
             with tracked_atomic(using):
-                session = insert_session(key=key, savepoint=False)
+                session = insert(key=key, savepoint=False)
                 if session is None:
                     raise conflict
-                agent = insert_agent(using, session, savepoint=False)
+                agent = insert_agent(using, session, agent_id, dialect, savepoint=False)
                 if agent is None:
                     raise conflict
                 result = write(session, agent)

@@ -23,10 +23,10 @@ from django_agent_sessions.sql import lookup
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import AgentRecord, SessionRecord, Usage
 
-from ._agents import agent_record, insert_agent
-from ._base import insert_unique, retry_reads, tracked_atomic, write
+from ._agents import agent_record
+from ._base import retry_reads, tracked_atomic, write
 from ._context import StoreContext, StorePart, twin
-from ._first_write import start_session
+from ._first_write import insert_session, session_record, start_session
 from ._forks import copy_session
 from ._mask_on_write import prepare_metadata, prepare_title
 from ._queries import session_rows
@@ -274,12 +274,8 @@ class Sessions(StorePart):
             SessionConflictError: The session exists, the store creates none, or another writer or
                 an outage prevented it; nothing was written. Open the session instead.
         """
-        return start_session(
-            self._context,
-            partial(insert_session, self._context, session_id, title, metadata),
-            partial(insert_agent, agent_id=agent_id, dialect=dialect),
-            write,
-        )
+        insert = partial(insert_session, self._context, session_id, title, metadata)
+        return start_session(self._context, insert, agent_id, dialect, write)
 
     @retry_reads
     def usage(self, session_id: str | UUID) -> Usage:
@@ -406,61 +402,3 @@ def require_session(context: StoreContext, session_id: str | UUID) -> SessionRec
     if session is None:
         raise context.not_found(session_id)
     return session
-
-
-def insert_session(
-    context: StoreContext,
-    session_id: str | UUID,
-    title: str,
-    metadata: Mapping[str, Any] | None,
-    *,
-    session_type: str = "AGENT",
-    external_id: str | None = None,
-    key: UUID | None = None,
-    created_at: datetime | None = None,
-    updated_at: datetime | None = None,
-    savepoint: bool = True,
-) -> SessionRecord | None:
-    now = created_at or timezone.now()
-    if external_id is not None:
-        validate_id(external_id, "external_id")
-    row = Session(  # type: ignore[misc] # the external id is the one id that may be missing
-        id=key or new_id(),
-        external_id=external_id,
-        **context.key(session_id)._asdict(),
-        session_type=session_type,
-        owner_id=context.reach.owner_id,
-        title=prepare_title(title),
-        metadata=prepare_metadata(metadata or {}, context.using),
-        created_at=now,
-        updated_at=updated_at or now,
-        last_activity_at=now,
-    )
-
-    inserted = insert_unique(
-        context.using, row, what=f"creating session {session_id!r}", savepoint=savepoint
-    )
-    return session_record(row) if inserted else None
-
-
-def session_record(row: Any) -> SessionRecord:
-    """Return the record of a session, or of the columns that `sql.lookup` reads."""
-    return SessionRecord(
-        id=row.id,
-        session_id=row.session_id,
-        namespace=row.namespace,
-        scope=row.scope,
-        session_type=row.session_type,
-        owner_id=row.owner_id,
-        external_id=row.external_id,
-        title=row.title,
-        metadata=row.metadata,
-        redaction_epoch=row.redaction_epoch,
-        usage=Usage(row.message_count, row.input_tokens, row.output_tokens),
-        legal_hold=row.legal_hold,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        last_activity_at=row.last_activity_at,
-        archived_at=row.archived_at,
-        expires_at=row.expires_at,
-    )

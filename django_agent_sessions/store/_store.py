@@ -33,11 +33,12 @@ from ._base import tracked_atomic, write
 from ._branches import Branches
 from ._context import StoreContext, twin
 from ._counters import touch
+from ._first_write import insert_session
 from ._message_deletion import clear_messages, pop_message
 from ._message_reading import payloads_of
 from ._messages import Messages
 from ._multi_agents import MultiAgents
-from ._sessions import Sessions, insert_session, read_session, require_session
+from ._sessions import Sessions, read_session, require_session
 from ._turns import Turns
 
 
