@@ -25,7 +25,7 @@ from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 from django_agent_sessions.sql import cursors, lookup, message_reads, message_writes
 from django_agent_sessions.sql import prepared_statements as prepared
-from django_agent_sessions.store import _append_groups, _content_writes
+from django_agent_sessions.store import _append_groups, _base, _content_writes
 from django_agent_sessions.store._counters import move_counters
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY
 
@@ -179,6 +179,13 @@ def _get_session(using: str, key: Any, owner: Any) -> Session | None:
     return rows.first()
 
 
+def _list_sessions(using: str, owner: Any, namespace: str, scope: str, **page: Any) -> list[Any]:
+    rows = Session.objects.using(using).filter(namespace=namespace, scope=scope)
+    if owner is not EVERYBODY:
+        rows = rows.filter(owner=None if owner is NOBODY else owner)
+    return list(rows.order_by("-last_activity_at", "-pk")[: page["limit"]])
+
+
 def _get_agent(using: str, session: Any, agent_id: str) -> SessionAgent | None:
     return SessionAgent.objects.using(using).filter(session=session, agent_id=agent_id).first()
 
@@ -239,6 +246,10 @@ def _append_then_count(
     return first
 
 
+def _save(using: str, row: Any) -> None:
+    row.save(using=using, force_insert=True)
+
+
 def _text_or_list(value: Any) -> Any:
     return value if isinstance(value, list) else str(value)
 
@@ -250,6 +261,13 @@ MECHANISMS = (
         "a transaction of the ORM: lock, last position, `bulk_create`",
         [("append some", _STORE), ("batch", _STORE)],
         _patched((message_writes, "append", _append)),
+    ),
+    Mechanism(
+        "`insert_row`",
+        "sql/cursors.py",
+        "`Model.save`",
+        [("append 0", _OPENAI)],
+        _patched((_base, "insert_row", _save)),
     ),
     Mechanism(
         "appends committed together",
@@ -304,14 +322,6 @@ MECHANISMS = (
         _patched((cursors, "driver_connection", lambda connection: None)),
     ),
     Mechanism(
-        "placeholders converted once",
-        "sql/cursors.py",
-        "converted by Django each time",
-        [("append some", _STORE), ("batch", _STORE), ("latest", _STORE)],
-        _patched((cursors, "_with_caching", lambda cursor: cursor)),
-        ["sqlite"],
-    ),
-    Mechanism(
         "`insert`",
         "sql/message_writes.py",
         "`bulk_create`",
@@ -353,11 +363,18 @@ MECHANISMS = (
         ),
     ),
     Mechanism(
+        "lists of sessions as SQL",
+        "sql/lookup.py",
+        "a queryset of models",
+        [("list", _STORE)],
+        _patched((lookup, "list_sessions", _list_sessions)),
+    ),
+    Mechanism(
         "columns without converters, kept",
         "sql/lookup.py",
         "each column asked each time",
         [("restore 10", _OPENAI)],
-        _patched((lookup, "_column_cache", _NoCache())),
+        _patched((lookup, "_converted", _NoCache())),
     ),
     Mechanism(
         "`DatabaseFuture`",

@@ -30,11 +30,13 @@ BEGIN = "<!-- mechanisms: begin -->"
 END = "<!-- mechanisms: end -->"
 
 _TIMES = {
+    "append 0": 20,
     "append some": 40,
     "batch": 6,
     "restore 10": 30,
     "restore some": 6,
     "latest": 30,
+    "list": 10,
     "at once": 1,
     "copy": 2,
     "pop": 10,
@@ -66,6 +68,7 @@ def main() -> int:
         for one in plain_ways.MECHANISMS
         if not arguments.names or any(name in one.name for name in arguments.names)
     ]
+    load = os.getloadavg()[0]
     cells: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     for alias in arguments.database or plain_ways.BOTH:
         here = [one for one in wanted if alias in one.databases]
@@ -81,6 +84,9 @@ def main() -> int:
     ]
     head = ["mechanism", "file", "instead of", "line of the benchmark", "PostgreSQL", "SQLite"]
     text = table(head, rows, "llllrr")
+    if load > 1:
+        busy = f"Other work kept the machine busy (load {load:.0f}): read the processor times."
+        text = f"{busy}\n\n{text}"
     print(text)
     if arguments.write is not None:
         replace_between(arguments.write, BEGIN, END, text)
@@ -93,7 +99,7 @@ async def _measure(
     from . import measure, stores
 
     rows = []
-    plan = replace(measure.Plan(), many=2_000, rounds=1)
+    plan = replace(measure.Plan(), many=2_000, sessions=5_000)
     paths = {path for one in mechanisms for _, path in one.lines}
     made: dict[str, Operations] = {}
     for path in sorted(paths):

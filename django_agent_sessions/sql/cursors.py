@@ -19,9 +19,6 @@ from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.stored_text import first_text
 from django_agent_sessions.sql import sqlite_deletions
 
-_CACHE_SIZE = 500
-"""Maximum number of cached statements; those of batches differ by the number of rows."""
-
 _messages = SessionMessage._meta
 
 
@@ -84,12 +81,12 @@ def _are_djangos(*functions: Any) -> bool:
 def quick_cursor(connection: BaseDatabaseWrapper) -> Iterator[Any]:
     """Open a cursor for statements that are used repeatedly: the driver's, if nothing watches."""
     if driver_connection(connection) is None:
-        with caching_cursor(connection) as watched:
+        with connection.cursor() as watched:
             yield watched
     else:
         with (
             connection.wrap_database_errors,
-            closing(_with_caching(connection.create_cursor())) as cursor,
+            closing(connection.create_cursor()) as cursor,
         ):
             yield cursor
 
@@ -115,29 +112,6 @@ def sqlite_transaction(connection: BaseDatabaseWrapper) -> Iterator[Any]:
             if cursor.connection.in_transaction:
                 cursor.execute("ROLLBACK")
             raise
-
-
-def caching_cursor(connection: BaseDatabaseWrapper) -> CursorWrapper:
-    """Return a cursor for statements that are used repeatedly.
-
-    For SQLite, Django converts the placeholders of a statement at each use, which takes a fifth of
-    the time of running a batch; this caches the result. Cursors that do not convert, such as
-    wrapped ones, stay unchanged.
-    """
-    wrapped = connection.cursor()
-    _with_caching(getattr(wrapped, "cursor", None))
-    return wrapped
-
-
-def _with_caching(cursor: Any) -> Any:
-    if hasattr(cursor, "convert_query"):
-        cursor.convert_query = _with_qmarks
-    return cursor
-
-
-@functools.lru_cache(maxsize=_CACHE_SIZE)
-def _with_qmarks(sql: str, *, param_names: None = None) -> str:
-    return sql.replace("%s", "?")
 
 
 def insert_row(using: str, row: models.Model) -> None:

@@ -8,7 +8,6 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from django_agent_sessions.sql import cursors
 from django_agent_sessions.values.records import AgentState
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -78,15 +77,6 @@ def test_a_batch_takes_as_many_statements_as_one_message(store, agent, statement
     assert statements(store.append_many, agent, batch, count=False) == 1 + others
     assert statements(store.append_many, agent, batch) == counted(context) + others
     assert statements(store.append_many, agent, []) == 0
-
-
-def test_a_statement_is_translated_for_sqlite_once(store, agent):
-    store.append(agent, user("a"), count=False)
-    before = cursors._with_qmarks.cache_info()
-    store.append(agent, user("b"), count=False)
-    after = cursors._with_qmarks.cache_info()
-    assert after.hits - before.hits == (connection.vendor == "sqlite")
-    assert after.misses == before.misses
 
 
 def test_reading_takes_one_statement(store, agent, statements):
