@@ -57,6 +57,30 @@ class AnyContextContract(Contract[A]):
         assert asyncio.run(main()) == [["a", "b", "c"]] * 10
 
     @pytest.mark.django_db(transaction=True)
+    def test_an_error_of_one_of_many_appends_at_once_is_its_own(self) -> None:
+        names = [f"many-{number}" for number in range(6)]
+
+        async def main() -> list[BaseException | None]:
+            driver = self.driver()
+            for name in names:
+                await driver.aappend(name, [driver.payload("before")])
+            payloads = {name: driver.payload("text") for name in names}
+            payloads[names[2]] = driver.payload("text", object())
+            appends = (driver.aappend(name, [payload]) for name, payload in payloads.items())
+            outcomes = await asyncio.gather(*appends, return_exceptions=True)
+            for name in names:
+                await driver.aappend(name, [driver.payload("after")])
+            return outcomes
+
+        failed = [error for error in asyncio.run(main()) if error is not None]
+
+        assert [type(error) for error in failed] == [self.invalid_payload]
+        for name in names:
+            texts = ["before", "after"] if name == names[2] else ["before", "text", "after"]
+            assert self.read_texts(name) == texts
+            assert self.positions(name) == list(range(len(texts)))
+
+    @pytest.mark.django_db(transaction=True)
     def test_loops_in_several_threads(self) -> None:
         def run(number: int) -> list[str]:
             return asyncio.run(self.converse(f"thread-{number}", "a", "b"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from django.db import connections
 
+from benchmarks.chaos import group_kills
 from django_agent_sessions.models import SessionMessage
 from tests.processes import Process, ready, start
 
@@ -158,3 +160,14 @@ def memory_of(sdk: Any, session_id: str) -> list[Any]:
     import asyncio
 
     return list(asyncio.run(agent.session.get_items()))
+
+
+def test_kills_between_a_groups_commit_and_its_acknowledgements_lose_and_double_nothing():
+    connections.close_all()
+    killer = start("tests.contexts.group_writer", 4, 11)
+    ready([killer])
+    acknowledged = Counter(json.loads(hear(killer)))
+    end(killer)
+
+    assert acknowledged.total() > 0
+    group_kills.check(acknowledged)

@@ -38,6 +38,7 @@ from django_agent_sessions.values.run_context import current_run
 
 from .conversation import Conversation
 from .exclusive import RunLeases, run_key
+from .message_append import MessageAppend
 from .newer_names import (
     BIDI_STOP_EVENTS,
     MESSAGE_UPDATED_EVENTS,
@@ -45,7 +46,7 @@ from .newer_names import (
     LocalSessionManager,
 )
 from .restore import restore_agent
-from .session_operations import MessageAppend, OpenSession, SessionOperations, initial_messages
+from .session_operations import OpenSession, SessionOperations, initial_messages
 
 if TYPE_CHECKING:
     from strands.bidi.hooks.events import BidiAgentStopEvent, BidiResponseStopEvent

@@ -17,7 +17,6 @@ from strands.types.session import SessionAgent
 from django_agent_sessions.adapters.base import AdapterSession, RollbackLog, check_dialect
 from django_agent_sessions.content import dialects, exact_json, masking
 from django_agent_sessions.exceptions import PayloadError, SessionConflictError, StaleSessionError
-from django_agent_sessions.store import GroupedAppend
 from django_agent_sessions.values.records import (
     AgentRecord,
     Append,
@@ -210,7 +209,11 @@ class SessionOperations:
         if conversation.state_to_write(agent, with_window=False) is not None:
             return None
         conversation.pending_messages.append(NewMessage(message))
-        return self._append_of(conversation, record, self._session.epoch)
+        try:
+            return self._append_of(conversation, record, self._session.epoch)
+        except BaseException:
+            conversation.pending_messages.pop()
+            raise
 
     def end_append(self, conversation: Conversation, written: Written) -> None:
         """Record what was written after :meth:`begin_append`."""
@@ -335,7 +338,7 @@ class SessionOperations:
 
     def _write_messages(self, conversation: Conversation, record: AgentRecord, epoch: int) -> None:
         append = self._append_of(conversation, record, epoch)
-        new = append.messages
+        new = conversation.pending_messages
         try:
             with _name_in_error(f"a message of agent {record.agent_id!r}"):
                 written = self.store.append_many(
@@ -496,32 +499,6 @@ class SessionOperations:
             agent = conversation.agent()
             if agent is not None:
                 mask_agent(agent, secrets)
-
-
-class MessageAppend(GroupedAppend[None]):
-    """The append of a message, in one commit with other conversations if possible."""
-
-    def __init__(self, operations: SessionOperations, message: Message, agent: LocalAgent) -> None:
-        self._operations, self._message, self._agent = operations, message, agent
-        self._left = False
-
-    def make(self) -> Append | None:
-        conversation = self._operations.conversation(self._agent)
-        return self._operations.begin_append(conversation, self._message, self._agent)
-
-    def finish(self, written: Written) -> None:
-        self._operations.end_append(self._operations.conversation(self._agent), written)
-
-    def leave(self, unsure: bool) -> None:
-        self._left = True
-        self._operations.leave_append(self._operations.conversation(self._agent), unsure=unsure)
-
-    def alone(self) -> None:
-        if not self._left:
-            self._operations.append(self._message, self._agent)
-            return
-        conversation = self._operations.conversation(self._agent)
-        self._operations.append_pending(conversation, self._agent)
 
 
 def initial_messages(agent: LocalAgent) -> list[NewMessage]:
