@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.budgets import judge
 from benchmarks.measure import Figures
+from benchmarks.plain_ways import MECHANISMS
 from benchmarks.report import BEGIN, END, THEMES, write
 from benchmarks.tables import DASH
 from tests.processes import ROOT, unmeasured
@@ -78,6 +79,17 @@ def test_a_budget_without_its_figures_is_said_to_be_not_measured():
 
     assert verdicts
     assert {verdict.kept for verdict in verdicts} == {None}
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
+def test_each_mechanism_is_where_it_is_named_and_can_be_replaced(mechanism):
+    with mechanism.replace():
+        pass
+
+    assert (ROOT / "django_agent_sessions" / mechanism.file).is_file()
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    assert f"| {mechanism.name} " in page
+    assert f"`{mechanism.file}`" in page
 
 
 IN_CHARTS = ("1,000 there", "50 at once (messages/s)", "restore 1,000", "latest 20 of 10,000")
