@@ -95,21 +95,20 @@ def quick_cursor(connection: BaseDatabaseWrapper) -> Iterator[Any]:
 def sqlite_transaction(connection: BaseDatabaseWrapper) -> Iterator[Any]:
     """Open a cursor in a transaction of SQLite, or in the present one without a savepoint."""
     alone = connection.autocommit and not connection.in_atomic_block
-    if not alone or driver_connection(connection) is None:
-        with (
-            transaction.atomic(connection.alias) if alone else nullcontext(),
-            quick_cursor(connection) as cursor,
-        ):
+    raw = driver_connection(connection) if alone else None
+    if raw is None:
+        begin = transaction.atomic(connection.alias) if alone else nullcontext()
+        with begin, quick_cursor(connection) as cursor:
             yield cursor
         return
-    with quick_cursor(connection) as cursor:
+    with connection.wrap_database_errors, closing(connection.create_cursor()) as cursor:
         cursor.execute("BEGIN IMMEDIATE")
         try:
             yield cursor
             cursor.execute("COMMIT")
         except BaseException:
             # Some errors have ended the transaction.
-            if cursor.connection.in_transaction:
+            if raw.in_transaction:
                 cursor.execute("ROLLBACK")
             raise
 
