@@ -48,7 +48,9 @@ def page(
         parts += ["### Budgets", _summary(verdicts), _verdicts(verdicts)]
     for database in databases:
         parts += [f"### {database.name}", _pictures(database)]
-        parts += [*_times(plan, database.measured), _sizes(plan, database.measured)]
+        parts += _times(plan, database.measured)
+        if any(figures.size for figures in database.measured.values()):
+            parts.append(_sizes(plan, database.measured))
         parts += database.remarks
     return "\n\n".join(parts) + "\n"
 
