@@ -242,7 +242,9 @@ class Hub:
             if session not in self._watches:
                 continue
             if session not in self._states or self._states[session] != state:
-                if session in self._states and session not in written:
+                # What this process wrote during the poll counts too.
+                is_own = session in written or session in self._written
+                if session in self._states and not is_own:
                     # Another process writes, and may write more.
                     self._poll_often(session)
                 self._states[session] = state
