@@ -24,6 +24,7 @@ from django.db.models import Model
 
 from django_agent_sessions.content import dialects
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.models.shared_text import without_text
 from django_agent_sessions.sql.partitioning import PartitionMessages
 
 DAYS = 90
@@ -208,7 +209,8 @@ def _columns(position: int, *, rare: bool = False) -> str:
             "metrics": {"latencyMs": latency},
         }
         figures = f"80\t40\t{latency}"
-    return f"\t{json.dumps(message)}\t{role}\t{text}\t{figures}\t"
+    payload = without_text(json.dumps(message), text)
+    return f"\t{payload}\t{role}\t{text}\t{figures}\t"
 
 
 def _key(moment: datetime) -> str:

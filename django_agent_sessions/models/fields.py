@@ -13,6 +13,7 @@ from django.db.models.expressions import Col
 
 from django_agent_sessions.content import codec, exact_json
 from django_agent_sessions.db.vendors import database_vendor
+from django_agent_sessions.models.shared_text import with_text
 from django_agent_sessions.values.ids import MAX_ID_LENGTH
 
 if TYPE_CHECKING:
@@ -70,9 +71,19 @@ class SealedText:
 
 
 class ContentColumn(Col):
-    """A content column, selected with its row's key if a codec needs it to open the text."""
+    """A content column: the whole payload, with the text that it shares with another column.
+
+    It is selected with its row's key if a codec needs it to open the text.
+    """
 
     target: ExactJSONField
+
+    def as_sql(self, compiler: Any, connection: Any) -> Any:
+        sql, params = super().as_sql(compiler, connection)
+        if (text := self.target.shared_text) is None:
+            return sql, params
+        text_sql, _ = compiler.compile(Col(self.alias, text))
+        return with_text(connection, sql, text_sql), params
 
     def select_format(self, compiler: Any, sql: str, params: Any) -> Any:
         if codec.is_plain():
@@ -99,6 +110,14 @@ class ExactJSONField(_TextField):
         """Whether the column contains words of a conversation, as its model declares."""
         declared = getattr(self.model, "content_columns", None)
         return declared is not None and self.name in declared.stored
+
+    @functools.cached_property
+    def shared_text(self) -> models.Field[Any, Any] | None:
+        """The column whose text the stored payload leaves out."""
+        model: Any = self.model
+        declared = getattr(model, "content_columns", None)
+        name = None if declared is None else declared.shared_text.get(self.name)
+        return None if name is None else model._meta.get_field(name)
 
     @functools.cached_property
     def codec_column(self) -> str:

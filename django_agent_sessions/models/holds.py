@@ -121,7 +121,11 @@ class HeldModel(models.Model):
             sessions = _sessions_of(rows).select_for_update()
             if (session := sessions.first()) is not None and session.legal_hold:
                 self._refuse_changes(session, rows.values(*columns).first() or {})
+            self._before_update(rows, columns)
             super().save(*args, **kwargs)
+
+    def _before_update(self, rows: models.QuerySet[Any], columns: frozenset[str]) -> None:
+        """Prepare the stored row for an update of these columns."""
 
     def _content_to_save(self, update_fields: Iterable[str] | None) -> frozenset[str]:
         if update_fields is not None:

@@ -279,6 +279,7 @@ class SessionMessage(SessionRelated):
         stage=1,
         revision=True,
         copied_from={"message": "redact_message"},
+        shared_text={"message": "text"},
     )
 
     class Meta:
@@ -298,6 +299,11 @@ class SessionMessage(SessionRelated):
 
     def __str__(self) -> str:
         return f"{self.role or _('message')} {self.message_id}"
+
+    def _before_update(self, rows: models.QuerySet[Any], columns: frozenset[str]) -> None:
+        if "text" in columns and "message" not in columns:
+            # The stored payload shares the text.
+            rows.update(message=models.F("message"))
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         """Delete the message, unless its session is under legal hold."""

@@ -16,6 +16,7 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models.signals import post_save, pre_save
 
 from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.models.shared_text import with_text
 from django_agent_sessions.models.stored_text import first_text
 from django_agent_sessions.sql import sqlite_deletions
 
@@ -36,7 +37,10 @@ def quote_names(connection: BaseDatabaseWrapper, sql: str) -> str:
 
 def visible_text(connection: BaseDatabaseWrapper) -> str:
     """Return the SQL of a message's visible text, for :func:`quote_names`."""
-    columns = {"redact_message": "{redact_message}", "message": "{message}"}
+    columns = {
+        "redact_message": "{redact_message}",
+        "message": with_text(connection, "{message}", "{text}"),
+    }
     get: Any = _messages.get_field
     return first_text(connection, "{id}", {get(name): sql for name, sql in columns.items()})
 

@@ -18,6 +18,7 @@ from django.db.models.expressions import RawSQL
 
 from django_agent_sessions.db.vendors import database_vendor
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.models.shared_text import with_text
 from django_agent_sessions.models.stored_text import opened_text
 from django_agent_sessions.sql import cursors, prepared_statements
 from django_agent_sessions.values.records import Usage
@@ -415,7 +416,9 @@ def redact_rows(
         return 0
     connection = connections[using]
     # The retention time of an original begins with the first redaction.
-    kept = "{redacted_at} = COALESCE({redacted_at}, %s)"
+    # First, because MariaDB assigns from left to right.
+    whole = with_text(connection, "{message}", "{text}")
+    kept = f"{{message}} = {whole}, {{redacted_at}} = COALESCE({{redacted_at}}, %s)"
     overwritten = "{message} = %s, {redacted_at} = %s"
     sql = cursors.quote_names(
         connection,

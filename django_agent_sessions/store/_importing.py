@@ -26,6 +26,7 @@ from django_agent_sessions.exceptions import PayloadError, SessionConflictError
 from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.functions import message_count
+from django_agent_sessions.models.shared_text import has_marker
 from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, NewMessage, SessionRecord, TurnCost
@@ -37,7 +38,7 @@ from ._mask_on_write import mask_on_write
 from ._message_copies import common_prefix_length
 from ._queries import branch_rows, session_rows
 from ._redacted_originals import are_originals
-from ._rows import MessageRow, database_values, sealed_payload
+from ._rows import MessageRow, database_values, sealed_payload, stored_payload
 from ._statement_sizes import check_statement_size
 from ._store import StoreOperations
 from ._turns import import_costs
@@ -112,7 +113,7 @@ class ImportedRow:
     def values(self, using: str, agent: AgentRecord) -> list[Any]:
         """Return the database values, in the order of :data:`statements.PLACED_FIELDS`."""
         message, connection = self.message, connections[using]
-        same = self._has_original and self._original is self.row
+        same = self._original is self.row
         columns = dict(
             zip(
                 _ROW_NAMES,
@@ -122,7 +123,9 @@ class ImportedRow:
         )
         columns |= {
             "id": _key.get_db_prep_save(self.id, connection),
-            "message": sealed_payload(self.id, self._original.texts[0], redacted=same),
+            "message": sealed_payload(self.id, self._original.texts[0], redacted=same)
+            if self._has_original
+            else stored_payload(self.id, *self.row.texts),
             "session": _key.get_db_prep_save(agent.session, connection),
             "agent": _key.get_db_prep_save(agent.id, connection),
             "branch": message.branch,
@@ -154,6 +157,8 @@ def _validated_text(corrupt: CorruptPayload) -> CorruptPayload:
     text = corrupt.text
     if displayable(text) != text:
         raise PayloadError("the text is not JSON, and contains NUL or a lone surrogate")
+    if has_marker(text):
+        raise PayloadError("the text is not JSON, and contains U+001E or U+001F")
     if len(text.encode()) > conf.get_settings().MAX_PAYLOAD_BYTES:
         raise PayloadError("the text is not JSON, and longer than MAX_PAYLOAD_BYTES")
     return CorruptPayload(str(mask_on_write(text)))

@@ -25,7 +25,7 @@ from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import id_for_time
 from django_agent_sessions.values.records import AgentRecord
 
-from ._rows import sealed_payload
+from ._rows import sealed_payload, stored_payload
 
 _PART = message_writes.MAX_ROWS
 _PART_SIZE = 2 * 1024 * 1024
@@ -97,7 +97,12 @@ def _spans(sizes: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 def _row(source: Mapping[str, Any], target: AgentRecord) -> dict[str, Any]:
     key = id_for_time(source["created_at"], source["message_id"])
     is_redacted = source["redacted_text"] is not None
-    text = sealed_payload(key, source["visible_text"], redacted=is_redacted)
+    visible = source["visible_text"]
+    text = (
+        sealed_payload(key, visible, redacted=True)
+        if is_redacted
+        else stored_payload(key, visible, source["text"])
+    )
     return {
         **source,
         "id": key,

@@ -11,6 +11,7 @@ from django.db.models import Case, Exists, F, OuterRef, Q, Subquery, Value, When
 from django_agent_sessions.blobs import Uploads, is_enabled, update_references
 from django_agent_sessions.content import codec
 from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.models.fields import SealedText
 from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.values.records import AgentRecord
 
@@ -28,9 +29,13 @@ def _replacing_columns(row: MessageRow, key: UUID | None) -> dict[str, Any]:
     """Return the updated columns of a replaced message."""
     field: Any = SessionMessage._meta.get_field("redact_message")
     new = Value(field.sealed(key, row.stored), output_field=field)
+    # Both columns of a redacted message have the same sealed text.
+    original = (
+        Value(SealedText(row.stored_payload()), output_field=field) if codec.is_plain() else new
+    )
     return {
         # Under legal hold the original stays.
-        "message": Case(When(_UNDER_HOLD, then=F("message")), default=new),
+        "message": Case(When(_UNDER_HOLD, then=F("message")), default=original),
         # Readers get the redacted version where there is one.
         "redact_message": Case(
             When(Q(redact_message__isnull=False) | Q(_UNDER_HOLD), then=new), default=None

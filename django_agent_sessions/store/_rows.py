@@ -16,6 +16,7 @@ from django_agent_sessions.content import codec, dialects, exact_json
 from django_agent_sessions.content.blob_refs import BlobRef, references
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.models.shared_text import without_text
 from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import MessageRecord, NewMessage, Usage, add_known
@@ -27,8 +28,13 @@ _PART_SIZE = 2 * 1024 * 1024
 _created_at = SessionMessage._meta.get_field("created_at")
 
 
+def stored_payload(key: UUID, payload: str, text: str) -> str:
+    """Return a payload as it is stored in the row of a message with this text."""
+    return without_text(payload, text) if codec.is_plain() else sealed_payload(key, payload)
+
+
 def sealed_payload(key: UUID, text: str, *, redacted: bool = False) -> str:
-    """Return a payload's text as it is stored in the row of a message, or of a redacted one.
+    """Return a payload's text, sealed for the row of a message, or of a redacted one.
 
     Both columns of a redacted message have the same text, if its original is not kept.
     """
@@ -115,6 +121,10 @@ class MessageRow:
             "updated_at": self.updated_at,
         }
 
+    def stored_payload(self) -> str:
+        """Return the payload as it is stored."""
+        return stored_payload(self.id, self._payload, self._summary.text)
+
     def values(self, created_at: str, updated_at: str) -> list[Any]:
         """Return the database values, in the order of :data:`statements.ROW_FIELDS`."""
         role, text, input_tokens, output_tokens, latency_ms = self._summary
@@ -122,7 +132,7 @@ class MessageRow:
         return [
             self.id.hex,
             self.run_id.hex if self.run_id else None,
-            sealed_payload(self.id, self._payload),
+            self.stored_payload(),
             role,
             text,
             input_tokens,

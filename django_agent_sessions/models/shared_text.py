@@ -1,0 +1,78 @@
+"""The text of a message, which its payload and its column ``text`` share.
+
+A stored payload does not repeat the column ``text`` of its row: each occurrence is replaced by a
+marker with the text's length in bytes, between two control characters that JSON cannot contain. A
+query puts the text back in the place of the marker (``models.fields.ContentColumn``). A marker
+whose length is not that of the column stays, so that its payload is read as corrupt.
+"""
+
+from __future__ import annotations
+
+import re
+from json.encoder import encode_basestring
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+VERBATIM = "\x1f"
+"""Encloses the marker of a text that stands in the payload as it is."""
+ESCAPED = "\x1e"
+"""Encloses the marker of a text that stands in the payload as a JSON string."""
+
+_SHORTEST = 32
+# In characters, of up to four bytes. The size and the beginning of longer payloads are read without
+# the rest.
+_LONGEST = 16 * 1024
+# MariaDB escapes these in another way than Python, PostgreSQL and SQLite.
+_UNSHARED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
+
+_ESCAPING_FUNCTIONS = {
+    "postgresql": "TO_JSON({})::text",
+    "sqlite": "JSON_QUOTE({})",
+    "mysql": "JSON_QUOTE({})",
+}
+
+
+def has_marker(payload: str) -> bool:
+    """Return whether a payload contains a character that begins a marker."""
+    return VERBATIM in payload or ESCAPED in payload
+
+
+def without_text(payload: str, text: str) -> str:
+    """Return a payload as it is stored in a row with this text."""
+    if len(text) < _SHORTEST or len(payload) > _LONGEST or has_marker(payload):
+        return payload
+    size = len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+    shared = payload.replace(f'"{text}"', f'"{VERBATIM}{size}{VERBATIM}"')
+    if shared == payload and not _UNSHARED.search(text):
+        shared = payload.replace(encode_basestring(text), f"{ESCAPED}{size}{ESCAPED}")
+    return shared
+
+
+def with_text(connection: BaseDatabaseWrapper, payload: str, text: str) -> str:
+    """Return the SQL of a whole payload, given the SQL of the stored one and of the text."""
+    vendor = connection.vendor
+    escaped_text = _ESCAPING_FUNCTIONS[vendor].format(text)
+    verbatim, escaped = (_marker(vendor, text, character) for character in (VERBATIM, ESCAPED))
+    if vendor == "mysql":
+        # Its search for the character would depend on the column's collation.
+        return f"REPLACE(REPLACE({payload}, {verbatim}, {text}), {escaped}, {escaped_text})"
+    # Escaping takes as long as everything else.
+    find = "STRPOS" if vendor == "postgresql" else "INSTR"
+    # PostgreSQL then returns the size and the beginning without fetching the rest.
+    long = (
+        f"WHEN OCTET_LENGTH({payload}) > {4 * _LONGEST} THEN {payload} "
+        if vendor == "postgresql"
+        else ""
+    )
+    return (
+        f"CASE {long}WHEN {find}({payload}, '{ESCAPED}') > 0 "
+        f"THEN REPLACE({payload}, {escaped}, {escaped_text}) "
+        f"ELSE REPLACE({payload}, {verbatim}, {text}) END"
+    )
+
+
+def _marker(vendor: str, text: str, character: str) -> str:
+    if vendor == "mysql":
+        return f"CONCAT('{character}', OCTET_LENGTH({text}), '{character}')"
+    size = f"OCTET_LENGTH({text})" if vendor == "postgresql" else f"LENGTH(CAST({text} AS BLOB))"
+    return f"'{character}' || {size} || '{character}'"
