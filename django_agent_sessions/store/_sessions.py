@@ -277,6 +277,8 @@ class Sessions(StorePart):
         insert = partial(insert_session, self._context, session_id, title, metadata)
         return start_session(self._context, insert, agent_id, dialect, write)
 
+    astart = twin(start)
+
     @retry_reads
     def usage(self, session_id: str | UUID) -> Usage:
         """Return a session's counters: one row, however long the conversation is.
