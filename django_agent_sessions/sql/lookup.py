@@ -77,7 +77,7 @@ def get_session(using: str, key: SessionKey, owner: Any) -> Any | None:
     return _named(using, Session, rows)[0] if rows else None
 
 
-def list_sessions(
+def recent_sessions(
     using: str,
     owner: Any,
     namespace: str,
@@ -154,6 +154,18 @@ def session_and_agent(using: str, key: SessionKey, agent_id: str) -> tuple[Any, 
     return session, _named(using, SessionAgent, [rows[0][of_session:]])[0]
 
 
+def session_and_agents(using: str, key: SessionKey) -> tuple[Any, list[Any], bool] | None:
+    """Read a session of any owner, all its agents, and whether it has orchestrators; or None."""
+    rows = _read(using, (Session, SessionAgent, SessionMultiAgent), _key_values(key))
+    if not rows:
+        return None
+    of_session = len(_COLUMNS[Session].fields)
+    (session,) = _named(using, Session, [rows[0][:of_session]])
+    agents = [row[of_session:-1] for row in rows if row[of_session] is not None]
+    in_order = sorted(_named(using, SessionAgent, agents), key=lambda row: row.id)
+    return session, in_order, bool(rows[0][-1])
+
+
 def _key_values(key: SessionKey) -> list[tuple[_Field, Any]]:
     return list(zip(_KEY_FIELDS, key, strict=True))
 
@@ -171,7 +183,10 @@ def _all(using: str, model: type[models.Model], values: _Values) -> list[Any]:
 def _read(
     using: str, tables: tuple[type[models.Model], ...], values: _Values
 ) -> list[tuple[Any, ...]]:
-    """Read the driver's rows of one table, or of a session joined with one of its agents."""
+    """Read the driver's rows of one table, or of a session joined with its agents.
+
+    A third table is only asked whether it has rows of the session.
+    """
     connection = connections[using]
     sql = _select(connection, tables, values)
     return prepared_statements.fetch(connection, sql, _parameters(connection, values))
@@ -249,7 +264,7 @@ def _select(
                 return column
             return with_row(connection, field, _column(connection, field.model._meta.pk), column)
 
-        fields = [field for table in tables for field in _COLUMNS[table].fields]
+        columns = [selected(field) for table in tables[:2] for field in _COLUMNS[table].fields]
         comparisons = [
             f"{_column(connection, field)} {'IS NULL' if value is None else '= %s'}"
             for field, value in values
@@ -258,11 +273,15 @@ def _select(
         source = quote(tables[0]._meta.db_table)
         if len(tables) > 1:
             owned = f"{_column(connection, _AGENT_OF)} = {_column(connection, _KEY)}"
-            join = f"{owned} AND {comparisons.pop(0)}"
+            join = f"{owned} AND {comparisons.pop(0)}" if values[0][0] is _AGENT_ID else owned
             source += f" LEFT OUTER JOIN {quote(tables[1]._meta.db_table)} ON {join}"
+        if len(tables) > 2:
+            owned = f"{_column(connection, _MULTI_AGENT_OF)} = {_column(connection, _KEY)}"
+            columns.append(
+                f"EXISTS (SELECT 1 FROM {quote(tables[2]._meta.db_table)} WHERE {owned})"
+            )
         _statements[variant] = (
-            f"SELECT {', '.join(map(selected, fields))} FROM {source} "
-            f"WHERE {' AND '.join(comparisons)}"
+            f"SELECT {', '.join(columns)} FROM {source} WHERE {' AND '.join(comparisons)}"
         )
     return _statements[variant]
 

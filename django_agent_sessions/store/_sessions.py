@@ -87,7 +87,7 @@ class Sessions(StorePart):
         Returns:
             The sessions.
         """
-        rows = lookup.list_sessions(
+        rows = lookup.recent_sessions(
             self.using,
             self._context.reach.key,
             self._context.namespace,
@@ -278,6 +278,34 @@ class Sessions(StorePart):
         return start_session(self._context, insert, agent_id, dialect, write)
 
     astart = twin(start)
+
+    @retry_reads
+    def find_with_agents(
+        self, session_id: str
+    ) -> tuple[SessionRecord, builtins.list[AgentRecord], bool] | None:
+        """Read a session and all its agents, in one query.
+
+        Args:
+            session_id: The session's id.
+
+        Returns:
+            The session, its agents, oldest first, and whether it has orchestrators; None if it
+            does not exist.
+
+        Raises:
+            SessionNotFoundError: The session belongs to another owner.
+            InvalidIdError: The id is invalid.
+        """
+        found = lookup.session_and_agents(self.using, self._context.key(session_id))
+        if found is None:
+            _ = self._context.reach.key  # Raises for a user who cannot own sessions.
+            return None
+        session, agents, has_orchestrators = found
+        if not self._context.reach.includes(session.owner_id):
+            raise self._context.not_found(session_id)
+        return session_record(session), [agent_record(row) for row in agents], has_orchestrators
+
+    afind_with_agents = twin(find_with_agents)
 
     @retry_reads
     def usage(self, session_id: str | UUID) -> Usage:

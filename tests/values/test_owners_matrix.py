@@ -252,6 +252,7 @@ NO_ENTRIES = {
     "Reach": "what an owner reaches: each entry has one",
     "StorageOperations": "what DjangoStorage does, and only that",
     "lookup.get_session": "a statement of the store",
+    "lookup.recent_sessions": "a statement of the store",
     "owner_of": "what import_sessions does, and only that",
     "owners.owner_key": "it finds the key of an owner",
     "owners.refuse_none": "it refuses None",

@@ -63,12 +63,10 @@ class Orchestrators:
         state: dict[str, Any] = record.state
         return state
 
-    def load_ahead(self) -> None:
-        """Read all states."""
-        self._preloaded = {
-            record.multi_agent_id: record.state
-            for record in self._store.multi_agents.list(self._session())
-        }
+    def load_ahead(self, *, none: bool = False) -> None:
+        """Read all states; ``none`` if the session is known to have none."""
+        records = [] if none else self._store.multi_agents.list(self._session())
+        self._preloaded = {record.multi_agent_id: record.state for record in records}
 
     def redacted_texts(self) -> set[str]:
         """Return the texts that were redacted in the states since they were read."""

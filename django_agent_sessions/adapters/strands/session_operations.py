@@ -98,6 +98,16 @@ class OpenSession(AdapterSession):
             self.epoch = self._record.redaction_epoch
         return self._record
 
+    def open_with_agents(self) -> tuple[list[AgentRecord], bool]:
+        """Open the session; return its agents, and whether it has orchestrators."""
+        found = self.store.sessions.find_with_agents(self.session_id)
+        if found is None:
+            session = self.reopen()
+            return self.store.agents.list(session), True
+        self._record, agents, has_orchestrators = found
+        self.epoch = self._record.redaction_epoch
+        return agents, has_orchestrators
+
     def reopen(self) -> SessionRecord:
         """Read the session again, or create it."""
         self._record = None
@@ -136,13 +146,13 @@ class SessionOperations:
 
     def load_ahead(self) -> None:
         """Read the data of all agents and orchestrators."""
-        session = self.open()
+        records, has_orchestrators = self._session.open_with_agents()
         self.loaded_agents = {
             record.agent_id: self._read_found(record)
-            for record in self.store.agents.list(session)
+            for record in records
             if record.dialect == dialects.STRANDS
         }
-        self.orchestrators.load_ahead()
+        self.orchestrators.load_ahead(none=not has_orchestrators)
 
     def read_or_create(self, conversation: Conversation, agent: LocalAgent) -> StoredAgent | None:
         """Read an agent with its messages; None if it did not exist and was created."""

@@ -79,7 +79,7 @@ class TestLoadedAhead:
         async def main() -> None:
             with watched() as traffic:
                 manager = await DjangoSessionManager.load("s")
-                assert 0 < len(traffic.taken()) <= 4
+                assert verbs(traffic) == ["SELECT", "SELECT"]
                 agent = build("Fine.", session_manager=manager)
                 assert traffic.taken() == []
                 assert texts(agent.messages) == ["Hi", "Hello."]
@@ -165,7 +165,7 @@ class TestTheLoop:
             with watched() as traffic:
                 traffic.delay = self.DELAY
                 gap = await self.longest_gap(load)
-                assert len(traffic.statements) >= 3
+                assert len(traffic.statements) == 2
                 return gap
 
         assert asyncio.run(main()) < self.DELAY
