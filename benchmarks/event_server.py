@@ -23,7 +23,16 @@ urlpatterns: list[Any] = []
 
 def configure(database: str, name: str, listen: str = "") -> None:
     """Configure Django for a database, with the apps that the API needs."""
-    entry: dict[str, Any] = {"ENGINE": "django.db.backends.sqlite3", "NAME": name}
+    entry: dict[str, Any] = {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": name,
+        # As the documentation recommends.
+        "OPTIONS": {
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL;",
+        },
+    }
     settings.configure(
         SECRET_KEY=base_settings.SECRET_KEY,
         ALLOWED_HOSTS=["*"],
