@@ -161,6 +161,15 @@ def update_counters(using: str, counting: CounterUpdate) -> None:
         cursor.execute(_count_sql(connection), _counted_values(connection, counting))
 
 
+def update_all_counters(using: str, updates: Sequence[CounterUpdate]) -> None:
+    """Update the counters of several sessions; the same as :func:`update_counters` for each."""
+    connection = connections[using]
+    with cursors.quick_cursor(connection) as cursor:
+        cursor.executemany(
+            _count_sql(connection), [_counted_values(connection, update) for update in updates]
+        )
+
+
 def insert(using: str, rows: Sequence[Sequence[Any]]) -> None:
     """Insert messages with known positions: all of them or none.
 

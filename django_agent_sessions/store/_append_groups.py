@@ -152,10 +152,16 @@ def _write_transaction(using: str, writes: Sequence[AppendWrite]) -> None:
                 branch=write.agent.branch,
                 expected=write.expected,
                 epoch=write.append.epoch,
-                counting=write.counting,
             )
             for write in writes
         ]
+        updates = [
+            counting
+            for write, first in zip(writes, firsts, strict=True)
+            if first is not None and (counting := write.counting) is not None
+        ]
+        if updates:
+            message_writes.update_all_counters(using, updates)
     for write, first in zip(writes, firsts, strict=True):
         write.first = first
 
