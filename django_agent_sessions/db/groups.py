@@ -25,19 +25,10 @@ MAX_CALLS = 100
 class GroupedCall(Generic[W, D, R]):
     """A write that can be committed together with others of its kind.
 
-    The functions run in database threads, in the context in which the call was created; all but
-    ``alone`` in the same thread.
-
-    Args:
-        using: The alias of the database.
-        key: Calls with the same key are never in the same group, so that they stay in order.
-        prepare: Returns what is to be written; None if the call must run by itself.
-        write: Writes what calls have prepared, in one transaction of its own. Returns the outcome
-            of each, or None where nothing was written.
-        finish: Takes the outcome after the commit, and returns the result of the call.
-        leave: Called after ``prepare`` instead of ``finish`` if the group has not written it. The
-            argument is whether it may be written all the same, because the commit failed.
-        alone: Carries out the call by itself, perhaps after ``leave``.
+    The functions run in database threads, in the context in which the call was created. ``write``
+    writes what several calls have prepared, in one transaction: then ``finish`` takes the outcome.
+    If nothing was written, or it is unknown, ``leave`` is called, and ``alone`` carries out the
+    call by itself. Calls with the same ``key`` are never in one group, so that they stay in order.
     """
 
     __slots__ = ("alone", "context", "finish", "key", "leave", "prepare", "using", "write")

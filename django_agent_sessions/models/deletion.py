@@ -65,18 +65,7 @@ def delete_session(
     *,
     atomic: Callable[[str], AbstractContextManager[Any]] = transaction.atomic,
 ) -> Counter[str]:
-    """Delete one session, in batches if it is large and no transaction is open.
-
-    Args:
-        row: The session by its primary key, from the model's base manager.
-        atomic: Opens a transaction.
-
-    Returns:
-        The numbers of deleted rows by model; empty if the session does not exist.
-
-    Raises:
-        LegalHoldError: The session is under legal hold.
-    """
+    """Delete one session, in batches if it is large and no transaction is open."""
     count: Counter[str] = Counter()
     in_batches = can_commit_batches(row.db)
     while True:

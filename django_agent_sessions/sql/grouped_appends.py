@@ -34,12 +34,12 @@ class GroupedRows(NamedTuple):
     counting: CounterUpdate | None
 
 
-def append(using: str, appends: Sequence[GroupedRows]) -> dict[UUID, int]:
+def append_group(using: str, appends: Sequence[GroupedRows]) -> dict[UUID, int]:
     """Append to conversations of different sessions, and return the first positions by agent.
 
-    An agent is missing if the row of its session is
-    locked, or :func:`message_writes.append` would return None; nothing was written to it then. If
-    another writer gets a position meanwhile, it raises, and nothing was written to any.
+    An agent is missing if the row of its session is locked, or :func:`message_writes.append` would
+    return None; nothing was written to it then. If another writer gets a position meanwhile, it
+    raises, and nothing was written to any.
     """
     connection = connections[using]
     times = [one.counting.at for one in appends if one.counting is not None]
@@ -60,7 +60,7 @@ def append(using: str, appends: Sequence[GroupedRows]) -> dict[UUID, int]:
     if times:
         at = connection.ops.adapt_datetimefield_value(max(times))
         parameters += [at, at, _array(one.session.hex for one in appends)]
-    found = prepared_statements.fetch(connection, sql, parameters)
+    found = prepared_statements.fetch_rows(connection, sql, parameters)
     return {UUID(str(agent)): int(position) for agent, position in found}
 
 

@@ -86,16 +86,7 @@ def recent_sessions(
     limit: int,
     after: tuple[datetime, UUID] | None = None,
 ) -> list[Any]:
-    """Read sessions of a namespace and scope, most recently active first.
-
-    Args:
-        using: Alias of the database.
-        owner: A user's primary key, ``NOBODY`` or ``EVERYBODY``.
-        namespace: Their namespace.
-        scope: Their scope.
-        limit: Maximum number of sessions.
-        after: Last activity and primary key of the session before the first one.
-    """
+    """Read sessions of a namespace and scope, most recently active first."""
     if limit < 0:
         raise ValueError("limit must not be negative")
     connection = connections[using]
@@ -189,7 +180,7 @@ def _read(
     """
     connection = connections[using]
     sql = _select(connection, tables, values)
-    return prepared_statements.fetch(connection, sql, _parameters(connection, values))
+    return prepared_statements.fetch_rows(connection, sql, _parameters(connection, values))
 
 
 def _parameters(connection: BaseDatabaseWrapper, values: _Values) -> list[Any]:

@@ -56,7 +56,7 @@ def _contents(
     parameters = [_agent.get_db_prep_save(agent, connection), branch]
     if latest is not None:
         parameters.append(latest)
-    rows = prepared_statements.fetch(connection, sql, parameters)
+    rows = prepared_statements.fetch_rows(connection, sql, parameters)
     if codec.is_plain():
         return rows
     return [(*row[:text], opened_text(row[text]), *row[text + 1 :]) for row in rows]

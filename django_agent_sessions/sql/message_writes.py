@@ -106,7 +106,7 @@ def append(
                 _write_more(connection, cursor, rows[1:], first, counting)
         return None if first is None else int(first[0])
     if connection.features.can_return_rows_from_bulk_insert:
-        positions = prepared_statements.fetch(connection, sql, parameters)
+        positions = prepared_statements.fetch_rows(connection, sql, parameters)
         return min(positions)[0] if positions else None
     with cursors.quick_cursor(connection) as cursor:
         cursor.execute(sql, parameters)

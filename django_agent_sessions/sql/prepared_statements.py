@@ -29,7 +29,7 @@ _UNKNOWN_STATEMENT = "26000"
 _runs: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
 
-def fetch(
+def fetch_rows(
     connection: BaseDatabaseWrapper, sql: str, parameters: Sequence[Any]
 ) -> list[tuple[Any, ...]]:
     """Run a statement that is used repeatedly, prepared if possible, and return its rows."""

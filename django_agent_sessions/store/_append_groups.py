@@ -122,7 +122,7 @@ def write_appends(using: str, writes: Sequence[AppendWrite]) -> list[AppendWrite
 
 def _write_statement(using: str, writes: Sequence[AppendWrite]) -> None:
     connection = connections[using]
-    positions = grouped_appends.append(
+    positions = grouped_appends.append_group(
         using,
         [
             grouped_appends.GroupedRows(

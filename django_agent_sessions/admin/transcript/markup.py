@@ -24,12 +24,7 @@ _MAX_NOTE = 300
 
 
 class Markup(PieceMarkup):
-    """Writes the HTML of messages for one page.
-
-    Args:
-        viewer: Who looks at the page.
-        target: The message that the page was opened for.
-    """
+    """Writes the HTML of messages for one page."""
 
     def __init__(self, viewer: Viewer, *, target: UUID | None = None) -> None:
         super().__init__(viewer)

@@ -25,12 +25,7 @@ _KINDS_WITH_HTML = ("text", "output")
 
 
 class PieceMarkup:
-    """Writes the HTML of pieces for one page.
-
-    Args:
-        viewer: Who looks at the page.
-        unsealed: Whether originals of redacted messages are shown, without links to their content.
-    """
+    """Writes the HTML of pieces for one page."""
 
     def __init__(self, viewer: Viewer, *, unsealed: bool = False) -> None:
         self._viewer, self._base = viewer, viewer.base_url

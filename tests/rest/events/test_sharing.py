@@ -24,7 +24,7 @@ from django_agent_sessions.events import reading
 from django_agent_sessions.events.cursor import Cursor
 from django_agent_sessions.events.hub import watch_session
 from django_agent_sessions.models import Session
-from django_agent_sessions.rest import shared_reads
+from django_agent_sessions.rest import event_rendering, shared_reads
 from django_agent_sessions.rest.events import SessionEventsView
 from django_agent_sessions.rest.login_check import LoginCheck
 from django_agent_sessions.rest.open_streams import EndReason, OpenStream
@@ -191,7 +191,7 @@ def test_who_asks_while_others_are_read_for_gets_no_secret_that_was_redacted_sin
     cursor = now(talk)
     talk.say("a secret")
     early, late = stream_of(talk, ada), stream_of(talk, ada)
-    render = shared_reads.render_batch
+    render = event_rendering.render_batch
 
     async def work() -> list[Any]:
         loop, asked = asyncio.get_running_loop(), asyncio.Event()
@@ -258,7 +258,7 @@ class Fragile(SessionEventsView):
 def test_an_error_of_one_stream_is_not_one_of_the_others(talk, ada):
     cursor = now(talk)
     talk.say("Hello")
-    queries: list[dict[str, str]] = [{"fails": "1"}, {"denied": "1"}, {}]
+    queries: list[dict[str, Any]] = [{"fails": "1"}, {"denied": "1"}, {}]
     asked = [(stream_of(talk, ada, view=Fragile, **query), cursor) for query in queries]
     failed, denied, fine = together(asked)
     assert isinstance(failed, RuntimeError)
