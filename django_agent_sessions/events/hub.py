@@ -56,7 +56,6 @@ def _hubs_of(using: str) -> list[Hub]:
     return [hub for hub in found if hub is not None]
 
 
-write_hooks.receivers.append(stream_notifier)
 if hasattr(os, "register_at_fork"):
     # The loops run in the parent only.
     os.register_at_fork(after_in_child=_hubs.clear)
@@ -91,6 +90,9 @@ def watch_session(session: UUID) -> Iterator[Watch]:
     """
     loop = asyncio.get_running_loop()
     using = bridge.database()
+    # Not in a process that has no streams.
+    if stream_notifier not in write_hooks.receivers:
+        write_hooks.receivers.append(stream_notifier)
     hubs = _hubs.setdefault(loop, {})
     hub = hubs.get(using) or hubs.setdefault(using, Hub(loop, using))
     watch = Watch(session)

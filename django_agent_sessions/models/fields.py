@@ -83,7 +83,7 @@ class ContentColumn(Col):
         if (text := self.target.shared_text) is None:
             return sql, params
         text_sql, _ = compiler.compile(Col(self.alias, text))
-        return with_text(connection, sql, text_sql), params
+        return with_text(connection.vendor, sql, text_sql), params
 
     def select_format(self, compiler: Any, sql: str, params: Any) -> Any:
         if codec.is_plain():

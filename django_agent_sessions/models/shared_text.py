@@ -8,10 +8,9 @@ whose length is not that of the column stays, so that its payload is read as cor
 
 from __future__ import annotations
 
+import functools
 import re
 from json.encoder import encode_basestring
-
-from django.db.backends.base.base import BaseDatabaseWrapper
 
 VERBATIM = "\x1f"
 """Encloses the marker of a text that stands in the payload as it is."""
@@ -48,9 +47,9 @@ def without_text(payload: str, text: str) -> str:
     return shared
 
 
-def with_text(connection: BaseDatabaseWrapper, payload: str, text: str) -> str:
+@functools.lru_cache(maxsize=100)
+def with_text(vendor: str, payload: str, text: str) -> str:
     """Return the SQL of a whole payload, given the SQL of the stored one and of the text."""
-    vendor = connection.vendor
     escaped_text = _ESCAPING_FUNCTIONS[vendor].format(text)
     verbatim, escaped = (_marker(vendor, text, character) for character in (VERBATIM, ESCAPED))
     if vendor == "mysql":

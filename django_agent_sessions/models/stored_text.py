@@ -60,7 +60,11 @@ def first_text(
     connection: BaseDatabaseWrapper, key: str, texts: Mapping[ExactJSONField, str]
 ) -> str:
     """Return the SQL of the first text that is not NULL, given the SQL of the columns."""
-    selected = [with_row(connection, field, key, text) for field, text in texts.items()]
+    selected = (
+        list(texts.values())
+        if codec.is_plain()
+        else [with_row(connection, field, key, text) for field, text in texts.items()]
+    )
     return f"COALESCE({', '.join(selected)})" if len(selected) > 1 else selected[0]
 
 

@@ -83,12 +83,8 @@ def list_sessions(request: HttpRequest, read: Callable[[str], Sequence[S]]) -> S
 
 def database_of(session: Session, request: HttpRequest) -> str:
     """Return the alias of the database to read a session's messages from."""
-    primary = bridge.database()
     return read_with_fallback(
-        request,
-        lambda alias: (
-            alias if alias == primary or _has_same_versions([session], alias) else primary
-        ),
+        request, lambda alias: alias, lambda alias: _has_same_versions([session], alias)
     )
 
 

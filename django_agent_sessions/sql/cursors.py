@@ -39,7 +39,7 @@ def visible_text(connection: BaseDatabaseWrapper) -> str:
     """Return the SQL of a message's visible text, for :func:`quote_names`."""
     columns = {
         "redact_message": "{redact_message}",
-        "message": with_text(connection, "{message}", "{text}"),
+        "message": with_text(connection.vendor, "{message}", "{text}"),
     }
     get: Any = _messages.get_field
     return first_text(connection, "{id}", {get(name): sql for name, sql in columns.items()})

@@ -426,7 +426,7 @@ def redact_rows(
     connection = connections[using]
     # The retention time of an original begins with the first redaction.
     # First, because MariaDB assigns from left to right.
-    whole = with_text(connection, "{message}", "{text}")
+    whole = with_text(connection.vendor, "{message}", "{text}")
     kept = f"{{message}} = {whole}, {{redacted_at}} = COALESCE({{redacted_at}}, %s)"
     overwritten = "{message} = %s, {redacted_at} = %s"
     sql = cursors.quote_names(

@@ -63,28 +63,28 @@ class GroupedAppend(ABC, Generic[R]):
         self,
         using: str,
         key: Hashable,
-        guard: Callable[[Callable[[], Any]], Callable[[], Any]] = lambda function: function,
+        guard: Callable[[Callable[[], Any]], Any] = lambda function: function(),
     ) -> R:
         """Append without blocking the running event loop.
 
-        Appends with the same key stay in order. ``guard`` wraps :meth:`make` and :meth:`alone`.
+        Appends with the same key stay in order. ``guard`` calls :meth:`make` and :meth:`alone`.
         """
         call: GroupedCall[AppendWrite, AppendWrite, R] = GroupedCall(
             using,
             key,
-            prepare=functools.partial(self._prepare, using, guard(self.make)),
+            prepare=functools.partial(self._prepare, using, guard),
             write=write_appends,
             finish=self._finish,
             leave=self.leave,
-            alone=guard(self.alone),
+            alone=functools.partial(guard, self.alone),
         )
         return await bridge.run_grouped(call)
 
-    def _prepare(self, using: str, make: Callable[[], Append | None]) -> AppendWrite | None:
+    def _prepare(self, using: str, guard: Callable[[Callable[[], Any]], Any]) -> AppendWrite | None:
         # Not on MariaDB and MySQL, where inserts into neighboring gaps of an index may deadlock.
         if connections[using].vendor not in ("sqlite", "postgresql"):
             return None
-        append = make()
+        append = guard(self.make)
         if append is None:
             return None
         fits = False

@@ -79,6 +79,8 @@ class MessageRow:
         self.stored = extracted.value
         self.binaries: Mapping[BlobRef, bytes] = extracted.binaries
         self._payload = self.stored.text if corrupt else exact_json.dumps(self.stored, settings)
+        self.has_binaries = exact_json.has_blobs(self._payload)
+        """Whether it references binaries in a storage."""
         self._summary = dialects.get(dialect).summary(cleaned)
         usage = message.usage if isinstance(message, NewMessage) else None
         if usage is not None:
@@ -92,11 +94,6 @@ class MessageRow:
         if not self.has_binaries:
             return set()
         return {reference.sha256 for _, reference in references(self.stored)}
-
-    @property
-    def has_binaries(self) -> bool:
-        """Return whether it references binaries in a storage."""
-        return exact_json.has_blobs(self._payload)
 
     @property
     def texts(self) -> list[str]:

@@ -66,7 +66,7 @@ def test_every_character_is_escaped_by_the_database_as_in_a_payload():
         payload = exact_json.dumps(characters)
         stored = without_text(payload, characters)
         assert stored.startswith(ESCAPED)
-        sql = with_text(connection, "s.p", "s.t")
+        sql = with_text(connection.vendor, "s.p", "s.t")
         with connection.cursor() as cursor:
             cast = "::text" if connection.vendor == "postgresql" else ""
             cursor.execute(

@@ -64,7 +64,7 @@ class AdapterSession:
 
         Appends of the same ``group``, an object, stay in order.
         """
-        return await append.run(self.using, id(group), lambda work: self._guarded(work, key))
+        return await append.run(self.using, id(group), lambda work: self._guarded(work, key)())
 
     def _guarded(self, work: Callable[[], R], key: Hashable) -> Callable[[], R]:
         def tracked() -> R:
