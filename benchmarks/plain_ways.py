@@ -367,7 +367,7 @@ MECHANISMS = (
         "sql/lookup.py",
         "a queryset of models",
         [("list", _STORE)],
-        _patched((lookup, "list_sessions", _list_sessions)),
+        _patched((lookup, "recent_sessions", _list_sessions)),
     ),
     Mechanism(
         "columns without converters, kept",

@@ -57,11 +57,11 @@ def statements() -> Iterator[list[str]]:
         found.append(str(query))
         return execute(cursor, query, *args, **kwargs)
 
-    psycopg.Cursor.execute = collecting  # type: ignore[method-assign]
+    psycopg.Cursor.execute = collecting  # type: ignore[method-assign] # counted
     try:
         yield found
     finally:
-        psycopg.Cursor.execute = execute  # type: ignore[method-assign]
+        psycopg.Cursor.execute = execute  # type: ignore[method-assign] # as it was
 
 
 def cloud_append(person: Any) -> list[str]:

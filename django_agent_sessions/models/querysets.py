@@ -26,6 +26,7 @@ from django.utils import timezone
 
 from django_agent_sessions.exceptions import AuditError
 from django_agent_sessions.models import deletion, holds
+from django_agent_sessions.models.shared_text import keeping_payloads
 from django_agent_sessions.values.ids import SessionKey
 from django_agent_sessions.values.owners import reached
 
@@ -225,11 +226,11 @@ class MessageQuerySet(RowQuerySet["tables.SessionMessage"]):
 
         Payloads stay as they are, if only the text is updated that they share.
         """
-        return super().update(**_with_payloads(kwargs))
+        return super().update(**keeping_payloads(kwargs))
 
     def update_locked(self, **kwargs: Any) -> int:
         """Update messages whose sessions the caller has locked and checked for a legal hold."""
-        return super().update_locked(**_with_payloads(kwargs))
+        return super().update_locked(**keeping_payloads(kwargs))
 
     update.alters_data = True  # type: ignore[attr-defined] # read by Django
     update_locked.alters_data = True  # type: ignore[attr-defined] # read by Django
@@ -263,13 +264,6 @@ class MessageQuerySet(RowQuerySet["tables.SessionMessage"]):
             later = [Q(agent=agent, message_id__gt=position) for agent, position in batch]
             moved = rows.filter(functools.reduce(operator.or_, later))
             moved.update(change=Subquery(current))
-
-
-def _with_payloads(columns: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Write whole payloads with a new text, and first: MariaDB assigns from left to right."""
-    if "text" not in columns or "message" in columns:
-        return columns
-    return {"message": F("message"), **columns}
 
 
 class AuditQuerySet(models.QuerySet["tables.AuditEvent"]):

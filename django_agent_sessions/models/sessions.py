@@ -15,6 +15,7 @@ from django_agent_sessions.models.content_columns import ContentColumns, Content
 from django_agent_sessions.models.fields import ExactJSONField, IdField
 from django_agent_sessions.models.holds import HeldModel
 from django_agent_sessions.models.querysets import MessageQuerySet, RowQuerySet, SessionQuerySet
+from django_agent_sessions.models.shared_text import store_whole_payloads
 from django_agent_sessions.values.ids import MAX_SCOPE_LENGTH, SessionKey, new_id
 
 MAIN_BRANCH = 0
@@ -303,7 +304,7 @@ class SessionMessage(SessionRelated):
     def _before_update(self, rows: models.QuerySet[Any], columns: frozenset[str]) -> None:
         if "text" in columns and "message" not in columns:
             # The stored payload shares the text.
-            rows.update(message=models.F("message"))
+            store_whole_payloads(rows)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         """Delete the message, unless its session is under legal hold."""

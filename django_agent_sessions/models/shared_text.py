@@ -10,7 +10,11 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from json.encoder import encode_basestring
+from typing import Any
+
+from django.db.models import F, QuerySet
 
 VERBATIM = "\x1f"
 """Encloses the marker of a text that stands in the payload as it is."""
@@ -29,6 +33,21 @@ _ESCAPING_FUNCTIONS = {
     "sqlite": "JSON_QUOTE({})",
     "mysql": "JSON_QUOTE({})",
 }
+
+_WHOLE_PAYLOAD = {"message": F("message")}
+
+
+def store_whole_payloads(rows: QuerySet[Any]) -> None:
+    """Store the payloads of messages with the text that they share."""
+    rows.update(**_WHOLE_PAYLOAD)
+
+
+def keeping_payloads(columns: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the columns of an update, with the payload if only the text would change."""
+    if "text" not in columns or "message" in columns:
+        return columns
+    # First, because MariaDB assigns from left to right.
+    return {**_WHOLE_PAYLOAD, **columns}
 
 
 def has_marker(payload: str) -> bool:

@@ -61,7 +61,7 @@ def _columns_of(model: type[models.Model]) -> _Columns:
     left_out = _NOT_IN_RECORDS if model is Session else ()
     columns: Sequence[Any] = model._meta.concrete_fields
     fields = [field for field in columns if field.name not in left_out]
-    named = namedtuple(model.__name__, [str(field.attname) for field in fields])  # type: ignore[misc]
+    named = namedtuple(model.__name__, [str(field.attname) for field in fields])  # type: ignore[misc] # the model's
     return _Columns(fields, named._make)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Generic, TypeVar, cast
+from collections.abc import Callable, Coroutine, Hashable, Sequence
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 from uuid import UUID
 
 from django.db import connections
@@ -23,11 +23,16 @@ from django_agent_sessions.values.records import (
 )
 
 from ._append import AppendWrite
-from ._base import tracked_atomic
+from ._base import HasDatabase, tracked_atomic
 from ._context import twin
 from ._rows import database_values
 
+P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
+R1 = TypeVar("R1")
+R2 = TypeVar("R2")
+S = TypeVar("S", bound=HasDatabase)
 
 _MAX_SIZE = 2 * 1024 * 1024
 """Approximate maximum size of the messages of a group, in characters."""
@@ -166,7 +171,12 @@ def _write_transaction(using: str, writes: Sequence[AppendWrite]) -> None:
         write.first = first
 
 
-def append_twins(append: Any, append_many: Any) -> tuple[Any, Any]:
+def append_twins(
+    append: Callable[Concatenate[S, P], R1], append_many: Callable[Concatenate[S, Q], R2]
+) -> tuple[
+    Callable[Concatenate[S, P], Coroutine[Any, Any, R1]],
+    Callable[Concatenate[S, Q], Coroutine[Any, Any, R2]],
+]:
     """Return the async twins of a store's two methods; their calls may run in a group."""
 
     def can_group(store: Any, options: dict[str, Any]) -> bool:
@@ -189,7 +199,9 @@ def append_twins(append: Any, append_many: Any) -> tuple[Any, Any]:
 
     plain: Any = twin(append)
     plain_many: Any = twin(append_many)
-    return functools.update_wrapper(run, plain), functools.update_wrapper(run_many, plain_many)
+    twin_of_append: Any = functools.update_wrapper(run, plain)
+    twin_of_many: Any = functools.update_wrapper(run_many, plain_many)
+    return twin_of_append, twin_of_many
 
 
 async def _run(

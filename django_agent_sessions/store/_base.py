@@ -159,7 +159,7 @@ def write(
             pass
         except Error as error:
             retry = retry or RetryPolicy(started)
-            failure = _translate(error, what, using)
+            failure = translate(error, what, using)
             if failure is None and not is_duplicate(error):
                 is_transient = is_conflict(error) or is_lost_connection(error)
                 if joined or not (is_transient and retry.after_outage()):
@@ -229,7 +229,8 @@ def insert_unique(using: str, row: models.Model, *, what: str, savepoint: bool =
     return write(using, statement, what=what, savepoint=False)
 
 
-def _translate(error: Error, what: str, using: str) -> Exception | None:
+def translate(error: Error, what: str, using: str) -> Exception | None:
+    """Return our error for one of the database that no retry mends; None for others."""
     if is_not_migrated(error, _TABLES):
         return _not_migrated(using)
     if isinstance(error, IntegrityError) and not is_duplicate(error):

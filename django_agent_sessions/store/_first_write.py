@@ -18,7 +18,14 @@ from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import AgentRecord, SessionRecord, Usage
 
 from ._agents import insert_agent
-from ._base import insert_unique, retry_reads, tracked_atomic, was_rolled_back
+from ._base import (
+    in_caller_transaction,
+    insert_unique,
+    retry_reads,
+    tracked_atomic,
+    translate,
+    was_rolled_back,
+)
 from ._context import StoreContext
 from ._mask_on_write import prepare_metadata, prepare_title
 from ._queries import session_rows
@@ -101,9 +108,12 @@ def start_session(
     """
     using, key = context.using, new_id()
     conflict = SessionConflictError("the session was not created; open it")
-    if not context.creates:
+    connection = connections[using]
+    joined = in_caller_transaction(connection)
+    # Without autocommit, SQLite would commit what is in a savepoint at its end.
+    if not context.creates or (joined and not connection.in_atomic_block):
         raise conflict
-    joined = connections[using].in_atomic_block
+    failure = None
     with suppress(_UndoneError):
         try:
             with tracked_atomic(using):
@@ -114,16 +124,20 @@ def start_session(
                 if agent is None:
                     raise conflict
                 result = write(session, agent)
+            return result
         except Error as error:
-            if joined or not (is_conflict(error) or is_lost_connection(error)):
-                raise
-            if is_lost_connection(error):
-                close_quietly(connections[using])
-            # Only the database knows whether a commit that failed has happened.
-            if was_rolled_back(error) or not _exists(using, key):
-                raise _UndoneError from None
-        return result
-    raise conflict
+            failure = translate(error, f"creating agent {agent_id!r} of a session", using)
+            if failure is None:
+                if joined or not (is_conflict(error) or is_lost_connection(error)):
+                    raise
+                if is_lost_connection(error):
+                    close_quietly(connection)
+                # Only the database knows whether a commit that failed has happened.
+                if was_rolled_back(error) or not _exists(using, key):
+                    raise _UndoneError from None
+                return result
+    # Outside the except block: the database's error, its context, may contain content.
+    raise conflict if failure is None else failure
 
 
 class _UndoneError(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.db import IntegrityError, connection, transaction
+from django.db import InternalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from django_agent_sessions.adapters.base import ConversationSession
@@ -117,11 +117,11 @@ def test_a_transaction_that_fails_is_forgotten(monkeypatch):
 
     def fail(self, *arguments, **options):
         real(self, *arguments, **options)
-        raise IntegrityError("refused")
+        raise InternalError("refused")
 
     with monkeypatch.context() as patched:
         patched.setattr(ConversationSession, "append_to", fail)
-        with pytest.raises(IntegrityError):
+        with pytest.raises(InternalError):
             session.run(lambda: session.append([user("a")]))
     assert not Session.objects.exists()
 

@@ -72,7 +72,9 @@ def test_an_append_uploads_each_binary_once_whatever_their_number(taken, store, 
 
 def test_a_batch_takes_as_many_statements_as_a_message(taken, store, strands):
     batch = [message(str(number), one) for number, one in enumerate(PICTURES)]
-    assert taken(lambda: store.append_many(strands, batch, count=False)) == (6, {"PUT": 30})
+    # SQLite, which takes no round trip, writes the first message by a statement of its own.
+    expected = 7 if connection.vendor == "sqlite" else 6
+    assert taken(lambda: store.append_many(strands, batch, count=False)) == (expected, {"PUT": 30})
 
 
 def test_a_restore_is_one_more_statement_and_a_request_for_each_binary(taken, store, strands):

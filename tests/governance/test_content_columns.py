@@ -22,7 +22,12 @@ from django_agent_sessions.models.content_columns import (
 PACKAGE = Path(django_agent_sessions.__file__).parent
 TEXTS = (models.CharField, models.TextField, models.JSONField, models.BinaryField, models.FileField)
 # The tombstone of a deleted session has no title and no metadata; adapters' contracts damage rows.
-OTHER_WRITERS = {"models/deletion.py", "testing/conversation.py", "testing/cancellation.py"}
+OTHER_WRITERS = {
+    "models/deletion.py",
+    "models/shared_text.py",
+    "testing/conversation.py",
+    "testing/cancellation.py",
+}
 
 
 def our_models() -> list[type[models.Model]]:

@@ -430,7 +430,7 @@ def test_an_answer_takes_as_many_statements_however_much_there_is(ada, api, coun
         "branches/": 4,
         "branches/1/": 4,
         "branches/compare/?right=1": 6,
-        "branches/0/messages/": 5,
+        "branches/0/messages/": 4,
         # Whether there is such a branch; and what is empty is not read further.
         "branches/1/messages/": 5,
         "snapshots/": 3,

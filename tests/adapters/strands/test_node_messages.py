@@ -213,8 +213,8 @@ def test_loading_ahead_does_not_read_what_nodes_said():
         statements = traffic.taken()
 
     assert list(manager._work.loaded_agents or {}) == ["helper"]
-    # The session, its agents, the messages of one, and the orchestrators.
-    assert len(statements) == 4
+    # The session with its agents, the messages of one, and the orchestrators.
+    assert len(statements) == 3
 
 
 def test_a_fork_has_what_nodes_said_and_goes_on_by_itself():
