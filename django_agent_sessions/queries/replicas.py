@@ -37,7 +37,7 @@ COOKIE = "agent_sessions_wrote"
 _READ_METHODS = frozenset({"GET", "HEAD"})
 _SAFE_METHODS = _READ_METHODS | {"OPTIONS", "TRACE"}
 VERSION_ONLY = ("redaction_epoch", "namespace", "scope")
-"""Columns that a list of sessions shows to nobody, but that are compared with the primary."""
+"""Columns that a list of sessions reads only to compare its rows with the primary's."""
 
 _VERSION_COLUMNS = (
     *VERSION_ONLY,

@@ -45,8 +45,9 @@ from .newer_names import (
     LocalAgent,
     LocalSessionManager,
 )
+from .open_session import OpenSession
 from .restore import restore_agent
-from .session_operations import OpenSession, SessionOperations, initial_messages
+from .session_operations import SessionOperations, initial_messages
 
 if TYPE_CHECKING:
     from strands.bidi.hooks.events import BidiAgentStopEvent, BidiResponseStopEvent
