@@ -18,6 +18,11 @@ class MariaDBServer(Server):
     user = "mysql"
     end = signal.SIGTERM
 
+    @property
+    def temporary(self) -> Path:
+        """Of its own, because a server that starts deletes the temporary tables of others."""
+        return self.directory / "tmp"
+
     def prepare(self) -> None:
         if not (self.data / "mysql").exists():
             self.initialize()
@@ -26,9 +31,14 @@ class MariaDBServer(Server):
     def initialize(self) -> None:
         """Fills the data directory."""
         processes.own(self.data, self.user)
+        processes.own(self.temporary, self.user)
         # A small redo log, because it is written out in full.
         options = ["--auth-root-authentication-method=normal", "--skip-test-db"]
-        options += ["--skip-name-resolve", "--innodb-log-file-size=32M"]
+        options += [
+            "--skip-name-resolve",
+            "--innodb-log-file-size=32M",
+            f"--tmpdir={self.temporary}",
+        ]
         processes.run(
             [program("mariadb-install-db"), "--no-defaults", f"--datadir={self.data}", *options],
             user=self.user,
@@ -82,6 +92,7 @@ class MariaDBServer(Server):
     def _write_settings(self) -> None:
         given = {
             "datadir": str(self.data),
+            "tmpdir": str(self.temporary),
             "bind-address": self.host,
             "port": str(self.port),
             # Below /tmp its path is short enough for a socket's name.
