@@ -32,8 +32,8 @@ from django_agent_sessions.governance.redaction import (
     WholeMessage,
     descendants_of,
     redact,
+    request_budget,
 )
-from django_agent_sessions.governance.redaction.request_budget import request_budget
 from django_agent_sessions.governance.redaction.scope_groups import SHORTEST_TEXT
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.access import reach_of

@@ -36,8 +36,12 @@ from django_agent_sessions.exceptions import (
     MatchesChangedError,
     SessionNotFoundError,
 )
-from django_agent_sessions.governance.redaction import Redaction, descendants_of, redact
-from django_agent_sessions.governance.redaction.request_budget import request_budget
+from django_agent_sessions.governance.redaction import (
+    Redaction,
+    descendants_of,
+    redact,
+    request_budget,
+)
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, SessionMessage
 from django_agent_sessions.store.contents import is_original_kept
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 from django_agent_sessions.content.dialects.redaction import mask
 
 from .finders import DetectorFinder, Finder, Match, PatternFinder, TextFinder, find_matches
-from .masked_matches import MAX_LISTED_MATCHES, MaskedMatch, MaskedMatches
 from .masks import MASK_PATTERN, replacement_ids, safe_id
 from .message_redaction import redact_block, redact_message, redact_spans
-from .payloads import mask_text, mask_tree
+from .payloads import MAX_LISTED_MATCHES, MaskedMatch, MaskedMatches, mask_text, mask_tree
 from .removed_text import (
     mask_texts,
     mask_texts_in_place,

@@ -11,7 +11,9 @@ import base64
 import json
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
@@ -20,7 +22,7 @@ from django_agent_sessions.content.detectors import Detector
 from django_agent_sessions.content.dialects.redaction import mask
 from django_agent_sessions.content.dialects.vocabulary import ValueKind, is_name, may_be_word
 from django_agent_sessions.content.paths import Path, value_at
-from django_agent_sessions.content.work_budget import check_work
+from django_agent_sessions.content.work_budget import check_work, hold_work
 
 from .compressed import CompressedFile, is_compressed
 from .encodings import base64_start, decode_base64, parse_embedded_json, within_escape
@@ -32,7 +34,6 @@ from .finders import (
     find_matches,
     iterate_matches,
 )
-from .masked_matches import MaskedMatch, MaskedMatches
 from .masks import is_replacement_id, replacement_id
 from .replacement import drop_copies, ensure_json, mask_matches, replace_texts
 
@@ -42,6 +43,49 @@ _BYTES = "__bytes_encoded__"
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _LONGEST_PLAIN = 256
 _SHORTEST_IN_BASE64 = 8
+_EXCERPT = 40
+_LONGEST_FOUND = 2000
+
+MAX_LISTED_MATCHES = 1000
+"""How many matches are kept; all are counted and masked."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedMatch:
+    """A match that was masked."""
+
+    path: Path = field(repr=False)
+    kind: str
+    found: str = field(repr=False)
+    before: str = field(repr=False)
+    after: str = field(repr=False)
+
+
+class MaskedMatches(list[MaskedMatch]):
+    """The first matches, with the number of all of each kind, and their texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds: Counter[str] = Counter()
+        self.texts: set[str] = set()
+        self.replaced: list[Path] = []
+        """The paths of compressed files that were replaced as a whole."""
+        self.unread: list[Path] = []
+        """The paths of files that were not searched completely."""
+
+    def record(self, path: Path, text: str, match: Match) -> None:
+        self.kinds[match.kind] += 1
+        start, end = match.start, match.end
+        if end - start <= _LONGEST_FOUND and (found := text[start:end]) not in self.texts:
+            hold_work(len(found))
+            self.texts.add(found)
+        if len(self) >= MAX_LISTED_MATCHES:
+            return
+        left, right = text[max(0, start - _EXCERPT) : start], text[end : end + _EXCERPT]
+        found = text[start : min(end, start + _LONGEST_FOUND)]
+        found += "…" * (end - start > _LONGEST_FOUND)
+        after = mask(match.kind).join((left, right))
+        self.append(MaskedMatch(path, match.kind, found, f"{left}{found}{right}", after))
 
 
 def mask_text(text: str, detectors: Sequence[Detector]) -> str:
@@ -298,13 +342,8 @@ class _Masker:
 
     def _sealed(self, text: str, path: Path) -> str:
         """Mask text that was written in place of a signature."""
-        # A signature may contain a short text by chance.
-        found = find_matches(
-            text, [finder for finder in self._exact if isinstance(finder, TextFinder)]
-        )
-        return self._mask_matches(
-            text, [p for p in found if p.end - p.start >= _SHORTEST_IN_BASE64], path
-        )
+        finders = [finder for finder in self._exact if isinstance(finder, TextFinder)]
+        return self._mask_long_matches(text, finders, path)
 
     def _counts(self, value: dict[str, Any], path: Path) -> dict[str, Any]:
         """Mask the values that are not numbers."""
@@ -396,11 +435,13 @@ class _Masker:
             return text if masked is head else masked + text[start:]
         if len(text) <= _LONGEST_PLAIN:
             return self._plain(text, path)
-        # The base64 of an image may contain a short text by chance.
-        found = find_matches(text, self._exact)
-        return self._mask_matches(
-            text, [p for p in found if p.end - p.start >= _SHORTEST_IN_BASE64], path
-        )
+        return self._mask_long_matches(text, self._exact, path)
+
+    def _mask_long_matches(self, text: str, finders: Sequence[Finder], path: Path) -> str:
+        # A signature, or the base64 of an image, may contain a short text by chance.
+        found = find_matches(text, finders)
+        long = [match for match in found if match.end - match.start >= _SHORTEST_IN_BASE64]
+        return self._mask_matches(text, long, path)
 
 
 def _unchanged(text: str, path: Path) -> str:

@@ -23,6 +23,8 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
+from django_agent_sessions import conf
+from django_agent_sessions.content.work_budget import WorkBudget
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import RedactionScopeError
 from django_agent_sessions.governance.session_change import change
@@ -60,7 +62,14 @@ __all__ = [
     "aredact",
     "descendants_of",
     "redact",
+    "request_budget",
 ]
+
+_STAFF_FACTOR = 10
+_ADVICE = (
+    "Redact the messages one by one, search for fewer kinds, or ask the site's operator to run "
+    "`manage.py redact_agent_session`, which has no limit. Nothing was changed."
+)
 
 
 def redact(
@@ -181,4 +190,16 @@ async def aredact(
             using=using,
         ),
         using=bridge.database(using),
+    )
+
+
+def request_budget(*, staff: bool) -> WorkBudget:
+    """Return the work that one request may cause with a redaction or its preview.
+
+    ``staff`` are users with the permission ``redact``.
+    """
+    settings = conf.get_settings()
+    factor = _STAFF_FACTOR if staff else 1
+    return WorkBudget(
+        settings.REDACTION_SECONDS * factor, settings.REDACTION_BYTES * factor, _ADVICE
     )

@@ -1,20 +1,21 @@
-"""Copies of messages: on other branches of a session, and in forks."""
+"""Copies of messages: on other branches, in forks, and in the states of orchestrators."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 from django.db.models import Q
 
-from django_agent_sessions.content import masking
+from django_agent_sessions.content import dialects, masking
 from django_agent_sessions.content.masking import Finder
 from django_agent_sessions.content.paths import Path, value_at
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
 
+from .findings import RowFindings
 from .scope_groups import PositionalScope, ScopeGroups, apply_scope, spans_first
 from .scopes import Detect, Find, Scope, WholeMessage
 
@@ -104,3 +105,39 @@ def _value_or_missing(payload: Any, path: Path) -> Any:
         return value_at(payload, path)
     except LookupError:
         return _MISSING
+
+
+@dataclass(frozen=True)
+class NodeChanges:
+    """The messages of nodes that a redaction changes, each with its replacement.
+
+    The state of their orchestrator has what they said last.
+    """
+
+    by_dialect: dict[str, list[tuple[Any, Any]]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, messages: Iterable[RowFindings]) -> Self:
+        """Collect the changed messages of nodes."""
+        found: dict[str, list[tuple[Any, Any]]] = {}
+        for one in messages:
+            name: str = one.copy.row.dialect  # type: ignore[attr-defined] # an annotation
+            if one.message is None or not dialects.get(name).is_of_nodes:
+                continue
+            values = one.copy.values
+            before = values["redact_message"] or values["message"]
+            if isinstance(before, dict):
+                found.setdefault(name, []).append((before, one.message.message))
+        return cls(found)
+
+    def __bool__(self) -> bool:
+        return bool(self.by_dialect)
+
+    def replace_in(self, found: RowFindings) -> None:
+        """Replace the copies of the messages in the state of an orchestrator."""
+        state = before = found.values.get("state", found.copy.values["state"])
+        for name, changes in self.by_dialect.items():
+            state = dialects.get(name).replace_node_messages(state, changes)
+        if state is not before:
+            found.is_copy = True
+            found.values["state"] = state

@@ -32,10 +32,9 @@ from django_agent_sessions.store.contents import (
 )
 
 from .column_masking import mask_columns
-from .copies import MessageCopies, copies_in_session
+from .copies import MessageCopies, NodeChanges, copies_in_session
 from .findings import RowFindings
 from .message_search import MessageSearch
-from .node_copies import NodeChanges
 from .scope_groups import ScopeGroups
 from .scopes import Redaction
 from .snapshot_columns import (
