@@ -254,11 +254,6 @@ async def run_reading(function: Callable[[], R], *, using: str) -> R:
     return await run_async(function, using=using, pool=pool)
 
 
-async def run_grouped(call: GroupedCall[Any, Any, R]) -> R:
-    """Run a call as :func:`run_async` does, if possible together with others in one commit."""
-    return await run_async(call.alone, using=call.using, call=call)
-
-
 async def run_async(
     function: Callable[[], R],
     *,
@@ -268,6 +263,7 @@ async def run_async(
 ) -> R:
     """Run a function without blocking the running event loop.
 
+    With ``call``, which the function carries out alone, if possible together with others.
     The loop is blocked only if its own thread has the transaction: only that thread may use the
     connection. Cancellation is raised only after the function has returned.
     """

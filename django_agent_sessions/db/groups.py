@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import logging
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from django_agent_sessions.db.futures import DatabaseFuture
+
+logger = logging.getLogger("django_agent_sessions")
 
 W = TypeVar("W")
 D = TypeVar("D")
@@ -22,6 +26,7 @@ MAX_CALLS = 100
 """Maximum number of calls in a group."""
 
 
+@dataclass(eq=False, slots=True)
 class GroupedCall(Generic[W, D, R]):
     """A write that can be committed together with others of its kind.
 
@@ -31,27 +36,15 @@ class GroupedCall(Generic[W, D, R]):
     call by itself. Calls with the same ``key`` are never in one group, so that they stay in order.
     """
 
-    __slots__ = ("alone", "context", "finish", "key", "leave", "prepare", "using", "write")
-
-    def __init__(
-        self,
-        using: str,
-        key: Hashable,
-        *,
-        prepare: Callable[[], W | None],
-        write: Callable[[str, Sequence[W]], Sequence[D | None]],
-        finish: Callable[[D], R],
-        leave: Callable[[bool], None],
-        alone: Callable[[], R],
-    ) -> None:
-        self.using = using
-        self.key = key
-        self.prepare = prepare
-        self.write = write
-        self.finish = finish
-        self.leave = leave
-        self.alone = alone
-        self.context = contextvars.copy_context()
+    using: str
+    key: Hashable
+    _: KW_ONLY
+    prepare: Callable[[], W | None]
+    write: Callable[[str, Sequence[W]], Sequence[D | None]]
+    finish: Callable[[D], R]
+    leave: Callable[[bool], None]
+    alone: Callable[[], R]
+    context: contextvars.Context = field(init=False, default_factory=contextvars.copy_context)
 
     def fits(self, first: GroupedCall[Any, Any, Any]) -> bool:
         """Return whether the call can be in a group with another one."""
@@ -65,39 +58,47 @@ def run_together(works: Sequence[DatabaseFuture[Any]]) -> None:
         for work in works
         if (call := work.call) is not None and (written := _prepare(call)) is not None
     ]
-    outcomes = _write([(call, written) for _, call, written in prepared])
+    outcomes, failed = _write([(call, written) for _, call, written in prepared])
+    left = [
+        call for (_, call, _), outcome in zip(prepared, outcomes, strict=True) if outcome is None
+    ]
     del works
     # The error of a call refers to this frame, which must then not refer to the others.
     prepared.reverse()
+    outcomes.reverse()
     while prepared:
         work, call, _ = prepared.pop()
         outcome = outcomes.pop()
         if outcome is not None:
             work.settle(functools.partial(call.context.run, call.finish, outcome))
         del work, call, outcome, _
+    # Last: an error here must not make a call that was committed run again.
+    for call in left:
+        call.context.run(call.leave, failed)
 
 
 def _prepare(call: GroupedCall[Any, Any, Any]) -> Any:
     try:
         return call.context.run(call.prepare)
-    except Exception:
-        # It is raised again when the call is carried out by itself.
+    except BaseException:
+        # It is raised again when the call is carried out by itself. An error that ended the thread
+        # would leave the others waiting.
         return None
 
 
-def _write(prepared: Sequence[tuple[GroupedCall[Any, Any, Any], Any]]) -> list[Any]:
-    """Return the outcomes in reverse order; None where a call has to be carried out by itself."""
+def _write(prepared: Sequence[tuple[GroupedCall[Any, Any, Any], Any]]) -> tuple[list[Any], bool]:
+    """Return the outcomes, None for calls to be carried out alone, and whether the write failed."""
     if not prepared:
-        return []
+        return [], False
     call, _ = prepared[0]
-    failed = False
-    outcomes: list[Any] = [None] * len(prepared)
     try:
-        outcomes = list(call.write(call.using, [written for _, written in prepared]))
-    except Exception:
-        # Each is carried out by itself, and raises its own error.
-        failed = True
-    for (call, _), outcome in zip(prepared, outcomes, strict=True):
-        if outcome is None:
-            call.context.run(call.leave, failed)
-    return outcomes[::-1]
+        return list(call.write(call.using, [written for _, written in prepared])), False
+    except BaseException as error:
+        # Each is carried out by itself, and raises its own error. Without the message of this one,
+        # which may contain what was to be written.
+        logger.info(
+            "%d calls could not be committed together (%s), and are committed one by one",
+            len(prepared),
+            type(error).__name__,
+        )
+        return [None] * len(prepared), True

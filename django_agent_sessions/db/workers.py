@@ -274,8 +274,9 @@ class WorkerPool:
         together: Callable[[list[DatabaseFuture[Any]]], None],
         works: list[DatabaseFuture[Any]],
     ) -> None:
-        # What it does not settle runs by itself, and raises its own error there.
-        with contextlib.suppress(Exception):
+        # What it does not settle runs by itself, and raises its own error there. Nothing may end
+        # this thread before that, because the callers would wait for ever.
+        with contextlib.suppress(BaseException):
             together(works)
         with self._lock:
             for work in reversed(works):

@@ -102,7 +102,7 @@ def append(
         with opened(connection) as cursor:
             cursor.execute(sql, parameters)
             first = cursor.fetchone()
-            if first is not None:
+            if first is not None and not alone:
                 _write_more(connection, cursor, rows[1:], first, counting)
         return None if first is None else int(first[0])
     if connection.features.can_return_rows_from_bulk_insert:
@@ -145,13 +145,6 @@ class CounterUpdate(NamedTuple):
     session: UUID
     spent: Usage
     at: datetime
-
-
-def is_all_or_nothing(connection: BaseDatabaseWrapper, rows: int, *, counts: bool) -> bool:
-    """Return whether :func:`append` needs no transaction or savepoint to be undone by an error."""
-    if connection.vendor == "sqlite":
-        return not connection.in_atomic_block or not (rows > 1 or counts)
-    return connection.vendor == "postgresql" or not counts
 
 
 def update_counters(using: str, counting: CounterUpdate) -> None:

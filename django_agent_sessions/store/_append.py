@@ -178,9 +178,7 @@ class AppendWrite:
     def _attempt(self, unsure: bool) -> None:
         if self.tried and self._was_written():
             return
-        if self.fits_group and message_writes.is_all_or_nothing(
-            self.connection, len(self.new), counts=self.append.count
-        ):
+        if self.fits_group and self._is_all_or_nothing():
             with suppress(RetryError):
                 return self.insert()
             self._raise_reason()
@@ -189,6 +187,13 @@ class AppendWrite:
             with suppress(RetryError), tracked_atomic(self.using):
                 return self.insert()
             self._raise_reason()
+
+    def _is_all_or_nothing(self) -> bool:
+        """Return whether the statements need no transaction or savepoint to be undone together."""
+        counts = self.append.count
+        if self.connection.vendor == "sqlite":
+            return not self.connection.in_atomic_block or not (len(self.new) > 1 or counts)
+        return self.connection.vendor == "postgresql" or not counts
 
     def _was_written(self) -> bool:
         """Return whether an earlier attempt wrote the rows although it seemed to fail."""

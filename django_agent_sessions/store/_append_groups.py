@@ -64,12 +64,12 @@ class GroupedAppend(ABC, Generic[R]):
     def alone(self) -> R:
         """Append by itself, and return the result."""
 
-    async def run(
+    def run(
         self,
         using: str,
         key: Hashable,
         guard: Callable[[Callable[[], Any]], Any] = lambda function: function(),
-    ) -> R:
+    ) -> Coroutine[Any, Any, R]:
         """Append without blocking the running event loop.
 
         Appends with the same key stay in order. ``guard`` calls :meth:`make` and :meth:`alone`.
@@ -83,7 +83,7 @@ class GroupedAppend(ABC, Generic[R]):
             leave=self.leave,
             alone=functools.partial(guard, self.alone),
         )
-        return await bridge.run_grouped(call)
+        return bridge.run_async(call.alone, using=using, call=call)
 
     def _prepare(self, using: str, guard: Callable[[Callable[[], Any]], Any]) -> AppendWrite | None:
         # Not on MariaDB and MySQL, where inserts into neighboring gaps of an index may deadlock.

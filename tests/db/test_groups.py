@@ -39,15 +39,27 @@ class Writes:
         def prepare() -> str | None:
             if name == "unprepared":
                 raise ValueError
+            if name == "exits":
+                raise SystemExit
             return name
+
+        def finish(written: str) -> str:
+            if name == "unfinished":
+                raise LookupError(name)
+            return written
+
+        def leave(unsure: bool) -> None:
+            self.left.append((name, unsure))
+            if name == "unleft":
+                raise LookupError(name)
 
         return GroupedCall(
             using,
             key or name,
             prepare=prepare,
             write=self.write,
-            finish=lambda written: written,
-            leave=lambda unsure: self.left.append((name, unsure)),
+            finish=finish,
+            leave=leave,
             alone=alone,
         )
 
@@ -146,6 +158,48 @@ def test_if_a_group_fails_each_runs_alone_and_knows_that_it_may_be_written(pool,
 
     assert [outcome(work) for work in works] == ["a alone", "b alone", "c alone"]
     assert writes.left == [("a", True), ("b", True), ("c", True)]
+
+
+def test_an_error_after_the_commit_is_raised_to_its_caller_only(pool, writes):
+    release = held(pool)
+    works = [submit(pool, writes.call(name)) for name in ("a", "unfinished", "b")]
+    release.set()
+
+    assert outcome(works[0]) == "A"
+    with pytest.raises(LookupError, match="unfinished"):
+        outcome(works[1])
+    assert outcome(works[2]) == "B"
+    assert writes.alone == []
+
+
+def test_what_was_committed_is_not_run_again_if_leaving_another_call_fails(pool, writes):
+    release = held(pool)
+    writes.left_out = {"unleft"}
+    works = [submit(pool, writes.call(name)) for name in ("unleft", "a", "b")]
+    release.set()
+
+    assert [outcome(work) for work in works] == ["unleft alone", "A", "B"]
+    assert writes.alone == ["unleft"]
+
+
+def test_a_call_that_would_end_the_thread_leaves_no_other_waiting(pool, writes):
+    release = held(pool)
+    works = [submit(pool, writes.call(name)) for name in ("a", "exits", "b")]
+    release.set()
+
+    assert [outcome(work) for work in works] == ["A", "exits alone", "B"]
+
+
+def test_a_group_that_fails_is_logged_without_what_was_to_be_written(pool, writes, caplog):
+    release = held(pool)
+    writes.error = OSError("Key (text)=(a secret) already exists")
+    with caplog.at_level("INFO", "django_agent_sessions"):
+        works = [submit(pool, writes.call(name)) for name in "ab"]
+        release.set()
+        assert [outcome(work) for work in works] == ["a alone", "b alone"]
+
+    assert "2 calls could not be committed together (OSError)" in caplog.text
+    assert "secret" not in caplog.text
 
 
 def test_a_thread_that_seems_blocked_keeps_no_call_waiting(pool, writes):

@@ -15,11 +15,13 @@ from django.db import connection, transaction
 from django_agent_sessions import arun_orm
 from django_agent_sessions.db import write_hooks
 from django_agent_sessions.exceptions import (
+    LegalHoldError,
     PayloadError,
     SessionConflictError,
     SessionNotFoundError,
     StaleSessionError,
 )
+from django_agent_sessions.governance.legal_hold import hold
 from django_agent_sessions.models import Session
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.records import AgentRecord, NewMessage, Usage
@@ -143,6 +145,29 @@ async def test_an_error_of_one_is_not_an_error_of_the_others(store, agents):
     assert [outcomes[0].message_id, outcomes[5].message_id] == [0, 0]
     assert await all_texts(store, agents) == [["a"], ["e"], [], [], []]
     assert (await store.sessions.ausage("s0")).messages == 1
+
+
+async def test_a_hold_that_is_placed_while_appends_wait_adds_all_and_lets_none_go(store, agents):
+    def place_hold(tasks: list[asyncio.Task[Any]]) -> None:
+        def work() -> None:
+            hold(agents[1].session, reason="a lawsuit")
+            connection.close()
+
+        # In a thread with a connection of its own, as another process has.
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join(30)
+
+    outcomes = await together(
+        *(store.aappend(agent, user("a"), epoch=0) for agent in agents), waiting=place_hold
+    )
+
+    assert [record.message_id for record in outcomes] == [0] * len(agents)
+    assert await all_texts(store, agents) == [["a"]] * len(agents)
+    with pytest.raises(LegalHoldError):
+        await store.apop(agents[1])
+    assert await store.apop(agents[2]) == user("a")
+    assert await all_texts(store, agents[1:3]) == [["a"], []]
 
 
 async def test_what_the_database_refuses_fails_alone(store, agents):

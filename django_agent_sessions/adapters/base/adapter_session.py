@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -57,14 +57,14 @@ class AdapterSession:
         """Async twin of :meth:`run`, with a single thread switch."""
         return await bridge.run_async(self._guarded(work, key), using=self.using)
 
-    async def arun_append(
+    def arun_append(
         self, append: GroupedAppend[R], group: object, *, key: Hashable = None
-    ) -> R:
+    ) -> Coroutine[Any, Any, R]:
         """Append as :meth:`arun` does, if possible in one commit with other conversations.
 
         Appends of the same ``group``, an object, stay in order.
         """
-        return await append.run(self.using, id(group), lambda work: self._guarded(work, key)())
+        return append.run(self.using, id(group), lambda work: self._guarded(work, key)())
 
     def _guarded(self, work: Callable[[], R], key: Hashable) -> Callable[[], R]:
         def tracked() -> R:

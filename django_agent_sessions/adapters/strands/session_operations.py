@@ -160,7 +160,8 @@ class SessionOperations:
             return None
         conversation.pending_messages.append(NewMessage(message))
         try:
-            return self._append_of(conversation, record, self._session.epoch)
+            options = self._append_options(conversation, self._session.epoch)
+            return Append(record, conversation.pending_messages, **options)
         except BaseException:
             conversation.pending_messages.pop()
             raise
@@ -271,35 +272,25 @@ class SessionOperations:
                 self.store.agents.update(conversation.record, new.state, epoch=epoch)
             conversation.mark_synced(new)
 
-    def _append_of(self, conversation: Conversation, record: AgentRecord, epoch: int) -> Append:
-        new = conversation.pending_messages
-        for message in new if conversation.corrections.secrets else ():
+    def _append_options(self, conversation: Conversation, epoch: int) -> dict[str, Any]:
+        pending = conversation.pending_messages
+        for message in pending if conversation.corrections.secrets else ():
             # A model that was responding at the time of the redaction may repeat redacted text.
             masking.mask_texts_in_place(message.payload, conversation.corrections.secrets)
-        return Append(
-            record,
-            new,
-            conversation.run_id,
-            expected=conversation.next_position if self._raises else None,
-            epoch=epoch,
-            count=False,
-            again=conversation.may_be_written,
-        )
+        return {
+            "run_id": conversation.run_id,
+            "expected": conversation.next_position if self._raises else None,
+            "epoch": epoch,
+            "count": False,
+            "again": conversation.may_be_written,
+        }
 
     def _write_messages(self, conversation: Conversation, record: AgentRecord, epoch: int) -> None:
-        append = self._append_of(conversation, record, epoch)
         new = conversation.pending_messages
+        options = self._append_options(conversation, epoch)
         try:
             with _name_in_error(f"a message of agent {record.agent_id!r}"):
-                written = self.store.append_many(
-                    record,
-                    new,
-                    run_id=append.run_id,
-                    expected=append.expected,
-                    epoch=epoch,
-                    count=append.count,
-                    again=append.again,
-                )
+                written = self.store.append_many(record, new, **options)
         except StaleSessionError:
             raise
         except PayloadError:

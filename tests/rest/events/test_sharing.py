@@ -7,7 +7,7 @@ import gc
 import threading
 import time
 import weakref
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import pytest
@@ -31,8 +31,9 @@ from django_agent_sessions.rest.login_check import LoginCheck
 from django_agent_sessions.rest.open_streams import EndReason, OpenStream
 from django_agent_sessions.rest.shared_reads import Events, read_stream
 from tests.admin.people import grant
+from tests.grouping import together as grouped
 
-from .conftest import Speaking
+from .conftest import Speaking, payload
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -365,3 +366,40 @@ def test_a_write_does_not_wait_for_a_read_if_there_may_be_two_connections(most: 
     with override_settings(AGENT_SESSIONS={"MAX_CONNECTIONS": most}):
         assert asyncio.run(work()) is (most > 1)
         assert bridge._own_pool.size + bridge._reading_pool.size <= max(most, 2)
+
+
+def test_messages_of_a_group_reach_the_stream_of_each_once_and_in_order(ada):
+    talks = [Speaking(ada, f"talk {number}") for number in range(3)]
+    streams = [stream_of(talk, ada) for talk in talks]
+    cursors = [now(talk) for talk in talks]
+
+    async def work() -> list[list[bytes]]:
+        told: list[list[bytes]] = [[] for _ in talks]
+        with ExitStack() as watching:
+            watches = [watching.enter_context(watch_session(talk.id)) for talk in talks]
+            for watch in watches:
+                # The first look.
+                assert await watch.happened(10)
+            for text in ("one", "two"):
+                await grouped(
+                    *(
+                        talk.store.aappend(talk.agents["a"], payload(f"{text} of {talk.id}"))
+                        for talk in talks
+                    )
+                )
+                for index, watch in enumerate(watches):
+                    assert await watch.happened(10)
+                    found = await read_stream(streams[index], cursors[index])
+                    assert isinstance(found, Events)
+                    told[index].append(found.text)
+                    cursors[index] = found.cursor
+        return told
+
+    with override_settings(AGENT_SESSIONS={"MAX_CONNECTIONS": 1}):
+        told = asyncio.run(work())
+    for talk, texts in zip(talks, told, strict=True):
+        assert [text.count(b"event: message") for text in texts] == [1, 1]
+        assert [
+            f"{word} of {talk.id}".encode() in text
+            for word, text in zip(("one", "two"), texts, strict=True)
+        ] == [True, True]
