@@ -49,12 +49,13 @@ from django_agent_sessions.db.transaction_join import (
     find_joinable_transaction,
     in_transaction,
     is_own_connection,
+    refuse_green_threads,
     refuse_to_leave_joined,
     register_waiting_call,
     remember_joined,
     running_loop,
 )
-from django_agent_sessions.db.workers import WorkerPool, refuse_green_threads
+from django_agent_sessions.db.workers import WorkerPool
 from django_agent_sessions.exceptions import ConfigurationError
 
 __all__ = [

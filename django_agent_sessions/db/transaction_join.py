@@ -12,6 +12,7 @@ import asyncio
 import contextvars
 import gc
 import logging
+import sys
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -86,6 +87,26 @@ def remember_joined(lender: JoinableTransaction | CurrentThreadExecutor, using: 
         _joined_transaction.set(_JoinedTransaction.of(lender.connection))
     elif (connection := _open_connections.get((_work_thread(lender), using))) is not None:
         _joined_transaction.set(_JoinedTransaction.of(connection))
+
+
+def refuse_green_threads() -> None:
+    """Raise an error in a process in which gevent or eventlet have replaced threads.
+
+    Event loops of several of its greenlets would be in each other's way, in the single thread of
+    the process, and wait for ever, each with a connection.
+    """
+    gevent, eventlet = map(sys.modules.get, ("gevent.monkey", "eventlet.patcher"))
+    if gevent is not None and gevent.is_module_patched("threading"):
+        name = "gevent"
+    elif eventlet is not None and eventlet.is_monkey_patched("thread"):
+        name = "eventlet"
+    else:
+        return
+    raise ConfigurationError(
+        f"{name} has replaced the threads of this process, and agents need real ones: run it with "
+        "threads or processes instead (gunicorn --worker-class gthread, celery --pool threads or "
+        "prefork, or an ASGI server)"
+    )
 
 
 def refuse_to_leave_joined(using: str) -> None:

@@ -12,7 +12,6 @@ import atexit
 import contextlib
 import functools
 import os
-import sys
 import threading
 import time
 import weakref
@@ -26,7 +25,6 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_agent_sessions.db.futures import DatabaseFuture, notify
 from django_agent_sessions.db.groups import MAX_CALLS, GroupedCall
-from django_agent_sessions.exceptions import ConfigurationError
 
 R = TypeVar("R")
 
@@ -71,26 +69,6 @@ def _keep_connections() -> None:
     # valuerefs() is atomic: other threads open connections meanwhile.
     opened = [reference() for reference in _of_workers.valuerefs()]
     _kept.extend(connection for connection in opened if connection is not None)
-
-
-def refuse_green_threads() -> None:
-    """Raise an error in a process in which gevent or eventlet have replaced threads.
-
-    Event loops of several of its greenlets would be in each other's way, in the single thread of
-    the process, and wait for ever, each with a connection.
-    """
-    gevent, eventlet = map(sys.modules.get, ("gevent.monkey", "eventlet.patcher"))
-    if gevent is not None and gevent.is_module_patched("threading"):
-        name = "gevent"
-    elif eventlet is not None and eventlet.is_monkey_patched("thread"):
-        name = "eventlet"
-    else:
-        return
-    raise ConfigurationError(
-        f"{name} has replaced the threads of this process, and agents need real ones: run it with "
-        "threads or processes instead (gunicorn --worker-class gthread, celery --pool threads or "
-        "prefork, or an ASGI server)"
-    )
 
 
 class WorkerPool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Hashable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -67,11 +68,13 @@ class AdapterSession:
         return append.run(self.using, id(group), lambda work: self._guarded(work, key)())
 
     def _guarded(self, work: Callable[[], R], key: Hashable) -> Callable[[], R]:
-        def tracked() -> R:
-            self.take_back()
-            return work()
-
+        tracked = partial(self.tracked, work)
         return tracked if self.runs is None else self.runs.guarded(tracked, key)
+
+    def tracked(self, work: Callable[[], R]) -> R:
+        """Run a function after :meth:`take_back`."""
+        self.take_back()
+        return work()
 
     def take_back(self) -> None:
         """Take back what the object knows from a transaction that was rolled back."""

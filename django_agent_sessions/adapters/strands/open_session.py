@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from django.db import Error, connections
@@ -40,16 +40,14 @@ class OpenSession(AdapterSession):
             # another error, which hides this one, or be committed without what came before it.
             raise self.failure
 
-    def _guarded(self, work: Callable[[], R], key: Hashable) -> Callable[[], R]:
-        def noting_failure() -> R:
-            try:
-                return work()
-            except Error as error:
-                if connections[self.using].in_atomic_block:
-                    self.failure = error
-                raise
-
-        return super()._guarded(noting_failure, key)
+    def tracked(self, work: Callable[[], R]) -> R:
+        self.take_back()
+        try:
+            return work()
+        except Error as error:
+            if connections[self.using].in_atomic_block:
+                self.failure = error
+            raise
 
     def open(self) -> SessionRecord:
         """Return the session; read or create it at the first call."""
