@@ -48,7 +48,6 @@ ROW_FIELDS: tuple[models.Field[Any, Any], ...] = tuple(
 )
 """The fields in the order of the values of a row for :func:`append`."""
 
-
 ALL_FIELDS: tuple[models.Field[Any, Any], ...] = (
     *ROW_FIELDS,
     *(field for field in _fields.values() if field not in ROW_FIELDS),
@@ -98,8 +97,7 @@ def append(
         parameters += _counted_values(connection, counting)
     if on_sqlite:
         alone = len(rows) == 1 and counting is None
-        opened = cursors.quick_cursor if alone else cursors.sqlite_transaction
-        with opened(connection) as cursor:
+        with (cursors.quick_cursor if alone else cursors.sqlite_transaction)(connection) as cursor:
             cursor.execute(sql, parameters)
             first = cursor.fetchone()
             if first is not None and not alone:
@@ -204,7 +202,6 @@ _SHARED = {
 Without it a statement that waits for a redaction would continue with the old epoch. It is the lock
 that a foreign key takes: it blocks no other writer, only a redaction.
 """
-
 
 _APPENDING = {**_SHARED, "postgresql": " FOR NO KEY UPDATE"}
 """The lock under which an append reads its session's row.
