@@ -27,7 +27,7 @@ from django_agent_sessions.models import holds
 MAX_SESSIONS = 50
 """Maximum number of sessions that one transaction deletes."""
 
-MAX_MESSAGES = 5_000
+MAX_MESSAGES = 10_000
 """Maximum number of messages that one transaction deletes."""
 
 TOMBSTONE_NAMESPACE = "\x7fdeleted"
@@ -68,6 +68,7 @@ def delete_session(
     """Delete one session, in batches if it is large and no transaction is open."""
     count: Counter[str] = Counter()
     in_batches = can_commit_batches(row.db)
+    messages = None
     while True:
         # In a caller's transaction a savepoint would make SQLite write every page twice.
         with atomic(row.db) if in_batches else nullcontext():
@@ -76,7 +77,8 @@ def delete_session(
             if session is None:
                 return count
             holds.refuse_if_held(session)
-            messages = _messages(row.model, row.db).filter(session=session.pk)
+            if messages is None:
+                messages = _messages(row.model, row.db).filter(session=session.pk)
             before_batch = _key_before_batch(messages) if in_batches else None
             if before_batch is None:
                 count.update(models.Model.delete(session, using=row.db)[1])
@@ -84,6 +86,8 @@ def delete_session(
             _make_tombstone(row, session)
             batch = messages.filter(pk__gt=before_batch)
             count.update(models.QuerySet.delete(batch)[1])
+            # PostgreSQL would read the deleted ones again.
+            messages = messages.filter(pk__lte=before_batch)
 
 
 def delete_after_commit(session: Any, using: str) -> None:
