@@ -44,6 +44,8 @@ def select_with_runs(
     rows = _contents(using, ("{message_id}", _TEXT, "{run_id}"), agent, branch, None)
     # Not every driver returns UUIDs, and many messages share a run id.
     run_ids = {run: _run.to_python(run) for run in {row[2] for row in rows}}
+    if all(run is run_id for run, run_id in run_ids.items()):
+        return rows
     return [(position, text, run_ids[run]) for position, text, run in rows]
 
 

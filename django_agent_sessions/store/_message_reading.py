@@ -122,10 +122,9 @@ def _in_order_of_runs(
         previous_run = run_id
     if interleaved:
         rows.sort(key=lambda row: (first_positions.get(row[2], row[0]), row[0]))
-    return [
-        RestoredMessage(row[0], payload, row[2])
-        for row, payload in read_contents(using, agent, rows)
-    ]
+    readable, payloads = _read(using, agent, rows)
+    positions, run_ids = [row[0] for row in readable], [row[2] for row in readable]
+    return list(map(RestoredMessage._make, zip(positions, payloads, run_ids, strict=True)))
 
 
 def _decode(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, Any]]:

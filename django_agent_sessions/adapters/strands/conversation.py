@@ -7,8 +7,9 @@ import gc
 import os
 import threading
 import weakref
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
@@ -100,17 +101,20 @@ class Conversation:
 
     def remember(self, position: int, message: Message, key: UUID | None = None) -> None:
         """Record that a message of the agent is in the database as it is now."""
-        self.remember_as(StoredMessage(position, message, copy_of(message), key))
+        self.remember_as([StoredMessage(position, message, copy_of(message), key)])
 
-    def remember_as(self, stored: StoredMessage) -> None:
-        """Record that a message of the agent is in the database, perhaps in another form."""
-        position, tracking_id = stored.position, stored.message["tracking_id"]
-        before = self._stored.get(tracking_id)
-        if before is not None and before.position != position:
-            self._duplicates.append(before)
-        self._stored[tracking_id] = stored
-        if self._latest is None or position >= self._latest.position:
-            self._latest = stored
+    def remember_as(self, messages: Sequence[StoredMessage]) -> None:
+        """Record that messages of the agent are in the database, perhaps in another form."""
+        for stored in messages:
+            tracking_id = stored.message["tracking_id"]
+            before = self._stored.get(tracking_id)
+            if before is not None and before.position != stored.position:
+                self._duplicates.append(before)
+            self._stored[tracking_id] = stored
+        known = () if self._latest is None else (self._latest,)
+        # Of several at one position, the one that was recorded last.
+        newest_first = [*reversed(messages), *known]
+        self._latest = max(newest_first, key=attrgetter("position"), default=None)
 
     def remember_written(self, records: Iterable[MessageRecord]) -> None:
         """Record the result of an append."""

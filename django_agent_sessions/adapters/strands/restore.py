@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from strands import Agent
@@ -17,7 +18,7 @@ from django_agent_sessions.values.records import AgentRecord, AgentState, Restor
 from . import formats
 from .conversation import Conversation, NewState, fingerprint, is_stateful
 from .newer_names import LocalAgent
-from .window import ALL, StoredMessage
+from .window import ALL, StoredMessage, copy_of
 
 Restored: TypeAlias = list[RestoredMessage]
 """The messages of ``store.messages.restore``, with tracking ids."""
@@ -61,10 +62,11 @@ def restore_agent(agent: LocalAgent, conversation: Conversation, found: StoredAg
     if record.data.window is None:
         # A window contains the summary, where the agent had it.
         messages = [*summary_messages, *messages]
-    repaired = _repair_tool_use(list(messages))
+    repaired = _repair_tool_use(messages)
     _remember(conversation, record, restored)
-    known = set(map(id, messages))
-    conversation.not_stored |= {m["tracking_id"] for m in repaired if id(m) not in known}
+    if repaired is not messages:
+        known = set(map(id, messages))
+        conversation.not_stored |= {m["tracking_id"] for m in repaired if id(m) not in known}
     if not is_stateful(agent):
         agent.messages = repaired
     conversation.mark_synced(NewState(data, fingerprint(agent), window))
@@ -87,11 +89,15 @@ def _remember(conversation: Conversation, record: AgentRecord, restored: Restore
     items = (record.data.window or ALL)["kept"]
     # The store restores the very dicts of the window.
     variants = {id(item["message"]) for item in items if isinstance(item, dict)}
-    for position, message, _ in restored:
-        if position is not None and id(message) in variants:
-            conversation.remember_as(StoredMessage(position, message, None, None))
-        elif position is not None:
-            conversation.remember(position, message)
+    conversation.remember_as(
+        [
+            StoredMessage(
+                position, message, None if id(message) in variants else copy_of(message), None
+            )
+            for position, message, _ in restored
+            if position is not None
+        ]
+    )
 
 
 def _restore_conversation_manager(
@@ -115,7 +121,7 @@ def _restore_conversation_manager(
 
 def _repair_tool_use(messages: list[Message]) -> list[Message]:
     """Pair tool calls and results, as Strands' own manager does after an interrupted process."""
-    blocks = [block for message in messages for block in message["content"]]
+    blocks = chain.from_iterable(message["content"] for message in messages)
     if not any("toolUse" in block or "toolResult" in block for block in blocks):
         return messages
     ordered = _move_results_after_calls(messages)

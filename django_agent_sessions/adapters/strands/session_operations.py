@@ -236,7 +236,7 @@ class SessionOperations:
                 message["content"] = payload["content"]
             update(payload)
         original = copy_of(payload)
-        conversation.remember_as(StoredMessage(stored.position, message, original, stored.key))
+        conversation.remember_as([StoredMessage(stored.position, message, original, stored.key)])
 
     def _write(
         self, conversation: Conversation, agent: LocalAgent, *, with_window: bool = False
@@ -361,7 +361,7 @@ class SessionOperations:
         original = {k: v for k, v in (stored.original or {}).items() if k != "metadata"}
         if "metadata" in stored.message:
             original["metadata"] = copy.deepcopy(stored.message["metadata"])
-        conversation.remember_as(stored._replace(original=cast("Message", original)))
+        conversation.remember_as([stored._replace(original=cast("Message", original))])
 
     def end_run(self, conversation: Conversation, agent: LocalAgent) -> None:
         """Write everything at the end of an invocation, and count its usage."""

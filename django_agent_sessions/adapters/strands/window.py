@@ -147,25 +147,20 @@ def copy_of(message: Message) -> Message:
 
 
 def _copy_dict(value: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: _copy_dict(item)
-        if isinstance(item, dict)
-        else _copy_list(item)
-        if isinstance(item, list)
-        else item
-        for key, item in value.items()
-    }
+    # Most values are texts, and most lists are of dicts, whose copies need no further call.
+    copied = {**value}
+    for key, item in value.items():
+        if type(item) is list:
+            copied[key] = [_copy_dict(i) if type(i) is dict else _copy(i) for i in item]
+        elif type(item) is not str:
+            copied[key] = _copy(item)
+    return copied
 
 
-def _copy_list(value: list[Any]) -> list[Any]:
-    return [
-        _copy_dict(item)
-        if isinstance(item, dict)
-        else _copy_list(item)
-        if isinstance(item, list)
-        else item
-        for item in value
-    ]
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _copy_dict(value)
+    return [*map(_copy, value)] if isinstance(value, list) else value
 
 
 def is_pinned(message: Message) -> bool:
