@@ -161,6 +161,10 @@ class Migration(migrations.Migration):
                     "output_tokens",
                     models.BigIntegerField(editable=False, null=True, verbose_name="output tokens"),
                 ),
+                (
+                    "cost",
+                    models.BigIntegerField(editable=False, null=True, verbose_name="cost"),
+                ),
                 ("legal_hold", models.BooleanField(default=False, verbose_name="legal hold")),
                 (
                     "created_at",
@@ -610,6 +614,12 @@ class Migration(migrations.Migration):
                 ("output_tokens", models.BigIntegerField(null=True, verbose_name="output tokens")),
                 ("latency_ms", models.BigIntegerField(null=True, verbose_name="latency in ms")),
                 (
+                    "model",
+                    django_agent_sessions.models.fields.IdField(
+                        blank=True, default="", max_length=255, verbose_name="model"
+                    ),
+                ),
+                (
                     "redacted_at",
                     models.DateTimeField(editable=False, null=True, verbose_name="redacted"),
                 ),
@@ -653,6 +663,91 @@ class Migration(migrations.Migration):
                 "verbose_name": "message",
                 "verbose_name_plural": "messages",
                 "ordering": ["agent", "branch", "message_id"],
+            },
+        ),
+        migrations.CreateModel(
+            name="MessageFeedback",
+            fields=[
+                (
+                    "id",
+                    models.UUIDField(
+                        default=django_agent_sessions.values.ids.new_id,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "user",
+                    django_agent_sessions.models.fields.IdField(
+                        blank=True, default="", max_length=255, verbose_name="user"
+                    ),
+                ),
+                (
+                    "source",
+                    django_agent_sessions.models.fields.IdField(
+                        default="user", max_length=32, verbose_name="source"
+                    ),
+                ),
+                (
+                    "value",
+                    models.SmallIntegerField(
+                        choices=[(-1, "bad"), (0, "neutral"), (1, "good")], verbose_name="value"
+                    ),
+                ),
+                (
+                    "comment",
+                    django_agent_sessions.models.fields.ExactJSONField(
+                        blank=True, default=str, verbose_name="comment"
+                    ),
+                ),
+                (
+                    "created_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, editable=False, verbose_name="created"
+                    ),
+                ),
+                (
+                    "updated_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, editable=False, verbose_name="updated"
+                    ),
+                ),
+                (
+                    "message",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="feedback",
+                        to="agent_sessions.sessionmessage",
+                    ),
+                ),
+                (
+                    "session",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="feedback",
+                        to="agent_sessions.session",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "feedback",
+                "verbose_name_plural": "feedback",
+                "ordering": ["id"],
+                "indexes": [
+                    models.Index(fields=["session", "value"], name="agent_sessions_feedback_sess"),
+                    models.Index(fields=["value", "session"], name="agent_sessions_feedback_value"),
+                    models.Index(fields=["user"], name="agent_sessions_feedback_user"),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("message", "user", "source"),
+                        name="agent_sessions_feedback_unique",
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
@@ -989,7 +1084,12 @@ class Migration(migrations.Migration):
                 (
                     "dimension",
                     models.CharField(
-                        choices=[("day", "day"), ("agent", "agent"), ("owner", "owner")],
+                        choices=[
+                            ("day", "day"),
+                            ("agent", "agent"),
+                            ("owner", "owner"),
+                            ("model", "model"),
+                        ],
                         max_length=16,
                         verbose_name="dimension",
                     ),
@@ -1005,6 +1105,7 @@ class Migration(migrations.Migration):
                 ("messages", models.BigIntegerField(default=0, verbose_name="messages")),
                 ("input_tokens", models.BigIntegerField(null=True, verbose_name="input tokens")),
                 ("output_tokens", models.BigIntegerField(null=True, verbose_name="output tokens")),
+                ("cost", models.BigIntegerField(null=True, verbose_name="cost")),
                 ("latencies", models.JSONField(blank=True, default=dict, verbose_name="latencies")),
             ],
             options={

@@ -17,6 +17,7 @@ if not apps.is_installed("django_agent_sessions"):
 
 from .audit_event import AuditEvent
 from .blob import Blob, BlobReference
+from .feedback import MessageFeedback
 from .sessions import (
     MAIN_BRANCH,
     Session,
@@ -43,6 +44,7 @@ __all__ = [
     "Blob",
     "BlobReference",
     "Branch",
+    "MessageFeedback",
     "RedactedOriginal",
     "RunLease",
     "Session",

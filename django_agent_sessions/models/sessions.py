@@ -84,6 +84,8 @@ class Session(HeldModel):
     # NULL until an SDK reports tokens, which is not the same as none.
     input_tokens = models.BigIntegerField(_("input tokens"), null=True, editable=False)
     output_tokens = models.BigIntegerField(_("output tokens"), null=True, editable=False)
+    # In billionths; NULL until a message has tokens and a model with a price.
+    cost = models.BigIntegerField(_("cost"), null=True, editable=False)
     legal_hold = models.BooleanField(_("legal hold"), default=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
@@ -261,6 +263,8 @@ class SessionMessage(SessionRelated):
     input_tokens = models.BigIntegerField(_("input tokens"), null=True)
     output_tokens = models.BigIntegerField(_("output tokens"), null=True)
     latency_ms = models.BigIntegerField(_("latency in ms"), null=True)
+    # The name of the model that wrote it; empty if the SDK did not tell.
+    model = IdField(_("model"), blank=True, default="")
     redacted_at = models.DateTimeField(_("redacted"), null=True, editable=False)
     # The audit event of the redaction; by value, because the event outlives the message.
     redaction = models.UUIDField(_("redaction"), null=True, editable=False)
@@ -276,6 +280,7 @@ class SessionMessage(SessionRelated):
             "redact_message": ContentKind.PAYLOAD,
             "text": ContentKind.DERIVED,
             "role": ContentKind.DERIVED,
+            "model": ContentKind.NONE,
         },
         name="message_id",
         stage=1,

@@ -10,12 +10,13 @@ from django_agent_sessions.models.fields import IdField
 
 
 class UsageRollup(models.Model):
-    """Usage of a day in total, of a day by agent, or of a month by owner."""
+    """Usage of a day in total, of a day by agent or model, or of a month by owner."""
 
     class Dimension(models.TextChoices):
         DAY = "day", _("day")
         AGENT = "agent", _("agent")
         OWNER = "owner", _("owner")
+        MODEL = "model", _("model")
 
     dimension = models.CharField(_("dimension"), max_length=16, choices=Dimension)
     period = models.DateField(_("first day"))
@@ -25,6 +26,8 @@ class UsageRollup(models.Model):
     # NULL if no SDK reported tokens.
     input_tokens = models.BigIntegerField(_("input tokens"), null=True)
     output_tokens = models.BigIntegerField(_("output tokens"), null=True)
+    # In billionths; NULL if nothing that was counted has a price.
+    cost = models.BigIntegerField(_("cost"), null=True)
     latencies = models.JSONField(_("latencies"), default=dict, blank=True)
 
     content_columns = ContentColumns(

@@ -42,6 +42,7 @@ ROW_FIELDS: tuple[models.Field[Any, Any], ...] = tuple(
         "input_tokens",
         "output_tokens",
         "latency_ms",
+        "model",
         "created_at",
         "updated_at",
     )

@@ -14,11 +14,12 @@ from django_agent_sessions import blobs, conf
 from django_agent_sessions.conf import AgentSessionsSettings
 from django_agent_sessions.content import codec, dialects, exact_json
 from django_agent_sessions.content.blob_refs import BlobRef, references
+from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.shared_text import without_text
 from django_agent_sessions.sql import message_writes
-from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.ids import MAX_ID_LENGTH, new_id
 from django_agent_sessions.values.records import MessageRecord, NewMessage, Usage, add_known
 
 from ._mask_on_write import mask_on_write
@@ -83,6 +84,7 @@ class MessageRow:
         """Whether it references binaries in a storage."""
         self._summary = dialects.get(dialect).summary(cleaned)
         usage = message.usage if isinstance(message, NewMessage) else None
+        self.model = _column_text(message.model) if isinstance(message, NewMessage) else ""
         if usage is not None:
             self._summary = self._summary._replace(
                 input_tokens=usage.input_tokens, output_tokens=usage.output_tokens
@@ -135,6 +137,7 @@ class MessageRow:
             input_tokens,
             output_tokens,
             latency_ms,
+            self.model,
             created_at,
             updated_at,
         ]
@@ -152,6 +155,11 @@ class MessageRow:
             updated_at=self.updated_at,
             usage=Usage(1, *self.tokens),
         )
+
+
+def _column_text(model: object) -> str:
+    """Return a model's name as its column can hold it; empty for what is no name."""
+    return displayable(model)[:MAX_ID_LENGTH] if isinstance(model, str) else ""
 
 
 def message_rows(

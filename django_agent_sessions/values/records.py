@@ -207,6 +207,7 @@ class NewMessage:
         created_at: When it was created; None for now.
         updated_at: When it was last modified; None for ``created_at``.
         usage: The tokens of the model's call that wrote it, for formats whose payloads have none.
+        model: The name of the model that wrote it; empty if it is unknown.
     """
 
     payload: Any
@@ -214,6 +215,7 @@ class NewMessage:
     created_at: datetime | None = None
     updated_at: datetime | None = None
     usage: Usage | None = None
+    model: str = ""
 
 
 class MessageRecord(NamedTuple):
