@@ -5,13 +5,18 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.utils import timezone
-from django.utils.formats import number_format
+from django.utils.formats import date_format, number_format
 from django.utils.translation import gettext as _
 
 
 def to_local_time(moment: datetime) -> datetime:
     """Convert an aware time to the current time zone; return a naive one unchanged."""
     return timezone.localtime(moment) if timezone.is_aware(moment) else moment
+
+
+def format_moment(moment: datetime, name: str) -> str:
+    """Format a time in the current time zone; ``name`` is a format or the name of a setting."""
+    return str(date_format(to_local_time(moment), name))
 
 
 def format_compact(value: float) -> str:

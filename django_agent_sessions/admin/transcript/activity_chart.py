@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 
 from django_agent_sessions.admin.charts import picture, rect
 from django_agent_sessions.admin.escaping import html
-from django_agent_sessions.admin.formatting import format_integer, to_local_time
+from django_agent_sessions.admin.formatting import format_integer
 from django_agent_sessions.models.functions import OctetLength, count_occurrences
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 from django_agent_sessions.queries.message_pages import MessageQuery
@@ -114,14 +114,17 @@ class ActivityChart:
 
 
 def activity_chart(
-    found: Sequence[Point], voices: Mapping[UUID, AgentLabel], link: str
+    found: Sequence[Point],
+    voices: Mapping[UUID, AgentLabel],
+    link: str,
+    moment: Callable[[datetime, str], str],
 ) -> ActivityChart | None:
     """Return the charts of the newest messages, or None if there are no messages."""
     newest = found[:MAX_CHART_MESSAGES][::-1]
     if not newest:
         return None
     columns = _columns(newest)
-    times = [_format_time(points[0]) for points in columns]
+    times = [moment(points[0].created_at, "DATETIME_FORMAT") for points in columns]
     figures = _figures(newest, voices)
     return ActivityChart(
         strips=[*_lanes(columns, times, figures, link), *_bars(columns, times)],
@@ -187,7 +190,7 @@ def _lanes(
         bars = []
         for number, points in enumerate(columns):
             if height := _bar_height(points, each.voice.id):
-                when, key = times[number], points[0].id
+                when, key = times[number], SafeString(points[0].id)
                 bar = rect(css, number, _CHART_HEIGHT - height, _BAR, height, when)
                 bars.append(html(_LINK, link, key, key, when, bar))
         label = _("Turns of %(agent)s") % {"agent": each.voice.name}
@@ -257,11 +260,6 @@ def _svg(
     # A minimum width keeps the bars of a few messages narrow.
     width = max(columns, 40)
     return picture(width, _CHART_HEIGHT, content, {"role": role, "aria-label": label})
-
-
-def _format_time(point: Point) -> str:
-    when: str = formats.date_format(to_local_time(point.created_at), "DATETIME_FORMAT")
-    return when
 
 
 def _format_seconds(milliseconds: int) -> str:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable
-from datetime import datetime
 from uuid import UUID
 
 from django.template.defaultfilters import filesizeformat
-from django.utils.formats import date_format, localize
+from django.utils.formats import localize
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import ngettext
 
 from django_agent_sessions.admin.escaping import html, join_html
-from django_agent_sessions.admin.formatting import to_local_time
 
 from .piece_markup import OPEN, PieceMarkup
 from .view_models import MessageGroup, MessageViewModel, SpeakerTurn
@@ -30,7 +27,7 @@ class Markup(PieceMarkup):
         super().__init__(viewer)
         self._target = target
         self._here, self._kept = viewer.here, viewer.kept
-        self._moment = functools.cache(_format_moment)
+        self._moment = viewer.moment
 
     def turns(self, turns: Iterable[SpeakerTurn]) -> SafeString:
         """Return the HTML of turns."""
@@ -88,7 +85,7 @@ class Markup(PieceMarkup):
         )
 
     def _entry(self, entry: MessageViewModel) -> SafeString:
-        row = entry.row
+        row, key = entry.row, SafeString(entry.row.id)
         return html(
             '\n<div class="as-entry{}{}{}" id="m-{}" data-message="{}" data-path="[]" '
             'data-as-entry tabindex="-1">\n  <div class="as-pieces">{}\n  </div>\n'
@@ -96,10 +93,10 @@ class Markup(PieceMarkup):
             "" if entry.pieces else " as-entry-silent",
             " as-entry-redacted" if row.redacted_at else "",
             " as-entry-target" if row.id == self._target else "",
-            row.id,
-            row.id,
+            key,
+            key,
             self.pieces(entry.pieces) if entry.pieces else self._answered(entry.answered),
-            self._meta(entry),
+            self._meta(entry, key),
         )
 
     def _answered(self, count: int) -> SafeString:
@@ -110,7 +107,7 @@ class Markup(PieceMarkup):
         )
         return html('\n    <p class="as-answered">{}</p>', text % {"count": localize(count)})
 
-    def _meta(self, entry: MessageViewModel) -> SafeString:
+    def _meta(self, entry: MessageViewModel, key: SafeString) -> SafeString:
         _ = self._translate
         row = entry.row
         parts = [
@@ -118,8 +115,8 @@ class Markup(PieceMarkup):
                 '\n    <a class="as-permalink" href="{}at={}#m-{}" title="{}">#{}'
                 '<span class="as-visually-hidden"> {}</span></a>',
                 self._here,
-                row.id,
-                row.id,
+                key,
+                key,
                 self._moment(row.created_at, "DATETIME_FORMAT"),
                 localize(row.message_id),
                 _("link to this message"),
@@ -147,7 +144,7 @@ class Markup(PieceMarkup):
             )
         if row.redacted_at:
             parts.append(self._redacted_mark(entry))
-        parts.append(self._extra(entry))
+        parts.append(self._extra(entry, key))
         return join_html(parts)
 
     def _redacted_mark(self, entry: MessageViewModel) -> SafeString:
@@ -160,7 +157,7 @@ class Markup(PieceMarkup):
         note = _("redacted") if entry.fully_redacted else Truncator(entry.note).chars(_MAX_NOTE)
         return html('\n    <span class="as-redacted-mark">{}{}</span>', note, link)
 
-    def _extra(self, entry: MessageViewModel) -> SafeString:
+    def _extra(self, entry: MessageViewModel, key: SafeString) -> SafeString:
         _ = self._translate
         row, viewer = entry.row, self._viewer
         parts = [
@@ -171,21 +168,21 @@ class Markup(PieceMarkup):
             )
         ]
         if viewer.can_read:
-            parts.append(self._message_link(row.id, "raw/", _("Raw")))
-            parts.append(self._message_link(row.id, "raw/?download=1", _("Download")))
+            parts.append(self._message_link(key, "raw/", _("Raw")))
+            parts.append(self._message_link(key, "raw/?download=1", _("Download")))
         if row.original and viewer.can_view_originals:
-            parts.append(self._message_link(row.id, f"original/{self._kept}", _("Original…")))
+            parts.append(self._message_link(key, f"original/{self._kept}", _("Original…")))
         if viewer.can_fork:
-            parts.append(self._message_link(row.id, "fork/", _("Fork from here…")))
+            parts.append(self._message_link(key, "fork/", _("Fork from here…")))
         if viewer.can_change and not row.branch:
-            parts.append(self._message_link(row.id, "rewind/", _("Rewind to here…")))
+            parts.append(self._message_link(key, "rewind/", _("Rewind to here…")))
         if self._redacts:
             parts.append(
                 html(
                     '\n      <a class="as-redact" href="{}redact/?message={}&amp;path=%5B%5D" '
                     'title="{}">{}<span class="as-visually-hidden"> #{}</span></a>\n',
                     self._base,
-                    row.id,
+                    key,
                     _("Redact this message or some of its text"),
                     _("Redact message…"),
                     localize(row.message_id),
@@ -193,13 +190,9 @@ class Markup(PieceMarkup):
             )
         return html('\n    <span class="as-extra">{}\n    </span>', join_html(parts))
 
-    def _message_link(self, message: UUID, page: str, label: str) -> SafeString:
+    def _message_link(self, message: SafeString, page: str, label: str) -> SafeString:
         return html('\n      <a href="{}messages/{}/{}">{}</a>', self._base, message, page, label)
 
 
 def _or_dash(count: int | None) -> str:
     return "–" if count is None else str(localize(count))
-
-
-def _format_moment(moment: datetime, name: str) -> str:
-    return str(date_format(to_local_time(moment), name))

@@ -8,7 +8,19 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Case, Count, F, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
+from django.db.models import (
+    Case,
+    Count,
+    Exists,
+    F,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    TextField,
+    Value,
+    When,
+)
 from django.db.models.functions import Cast, Coalesce, Greatest, Lower, StrIndex, Substr
 from django.db.models.lookups import GreaterThan, LessThanOrEqual
 from django.utils.safestring import SafeString
@@ -207,18 +219,6 @@ def orchestrators(viewer: Viewer) -> list[OrchestratorSummary]:
     ]
 
 
-def metadata(viewer: Viewer) -> State:
-    """Return the session's metadata, with its content if it is small and the viewer may read it."""
-    size = OctetLength(Cast("metadata", TextField()))
-    rows = Session.objects.using(viewer.using).filter(pk=viewer.session.pk)
-    columns: dict[str, Any] = {"size": size}
-    if viewer.can_read:
-        columns["small"] = Case(When(_is_small(size), then=F("metadata")), default=None)
-    values = rows.annotate(**columns).values(*columns).first() or {"size": 0}
-    url = f"{viewer.base_url}states/metadata/{viewer.session.pk}/"
-    return State(_("Metadata"), values["size"] or 0, url, _state_html(values.get("small")))
-
-
 @dataclass(frozen=True, slots=True)
 class Redactions:
     """The audit events of the redactions of some messages."""
@@ -284,14 +284,48 @@ def hits(viewer: Viewer, keys: Sequence[UUID], query: str) -> list[SearchHit]:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
-    """The previous and next conversation in the order of the list."""
+class BesideConversation:
+    """What a page shows beside a conversation, read by one statement."""
 
+    metadata: State
+    """The session's metadata, with its content if it is small and the viewer may read it."""
+
+    has_orchestrators: bool
     previous: UUID | None
+    """The previous session in the order of the list."""
+
     next: UUID | None
 
 
-def neighbours(session: Session, rows: QuerySet[Session]) -> Neighbours:
+def beside(viewer: Viewer, listed: QuerySet[Session]) -> BesideConversation:
+    """Read what a page shows beside a conversation; ``listed`` are the sessions of the list."""
+    session = viewer.session
+    size = OctetLength(Cast("metadata", TextField()))
+    orchestrators = SessionMultiAgent.objects.using(viewer.using).filter(session=session)
+    newer, older = _neighbours(session, listed)
+    columns: dict[str, Any] = {
+        "size": size,
+        "orchestrated": Exists(orchestrators),
+        "previous": Subquery(newer.values("pk")[:1]),
+        "next": Subquery(older.values("pk")[:1]),
+    }
+    if viewer.can_read:
+        columns["small"] = Case(When(_is_small(size), then=F("metadata")), default=None)
+    rows = Session.objects.using(viewer.using).filter(pk=session.pk).order_by()
+    # A session that was deleted in the meantime has none of it.
+    values: dict[str, Any] = rows.annotate(**columns).values(*columns).first() or {}
+    url = f"{viewer.base_url}states/metadata/{session.pk}/"
+    return BesideConversation(
+        State(_("Metadata"), values.get("size") or 0, url, _state_html(values.get("small"))),
+        values.get("orchestrated", False),
+        values.get("previous"),
+        values.get("next"),
+    )
+
+
+def _neighbours(
+    session: Session, rows: QuerySet[Session]
+) -> tuple[QuerySet[Session], QuerySet[Session]]:
     when, key = session.last_activity_at, session.pk
     # The first condition uses the index; the second breaks ties.
     newer = rows.filter(last_activity_at__gte=when).filter(
@@ -300,7 +334,4 @@ def neighbours(session: Session, rows: QuerySet[Session]) -> Neighbours:
     older = rows.filter(last_activity_at__lte=when).filter(
         Q(last_activity_at__lt=when) | Q(pk__lt=key)
     )
-    return Neighbours(
-        newer.order_by("last_activity_at", "pk").values_list("pk", flat=True).first(),
-        older.order_by("-last_activity_at", "-pk").values_list("pk", flat=True).first(),
-    )
+    return newer.order_by("last_activity_at", "pk"), older.order_by("-last_activity_at", "-pk")

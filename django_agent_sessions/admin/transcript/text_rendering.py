@@ -7,7 +7,6 @@ import re
 import secrets
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
 from django.utils import formats
 from django.utils.html import escape, format_html
@@ -26,6 +25,9 @@ MARKDOWN_BUDGET = 200_000
 
 MASK = re.compile(r"\[REDACTED(?::([A-Z0-9_]+))?\]")
 """The mask of a redaction."""
+
+# One line that Markdown only wraps in a paragraph; many messages are one.
+_SENTENCES = re.compile(r"[^\W\d_](?:[^\W_]|[ ,.?!;()-])*")
 
 _TAGS = {
     *(
@@ -139,21 +141,23 @@ def markdown() -> Callable[[str], SafeString] | None:
     reader = MarkdownIt("commonmark", {"html": False, "breaks": True})
     # Images would be requested from URLs that a model or a tool chose.
     reader.enable(["table", "strikethrough"]).disable("image")
-    clean: dict[str, Any] = {
-        "tags": _TAGS,
+    cleaner = nh3.Cleaner(
+        tags=_TAGS,
         # "*" removes titles: a chip inside the attribute would end its quotes.
-        "attributes": {"a": {"href"}, "*": set()},
-        "url_schemes": {"http", "https", "mailto"},
-        "link_rel": "noopener nofollow noreferrer",
-        "strip_comments": True,
-    }
+        attributes={"a": {"href"}, "*": set()},
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener nofollow noreferrer",
+        strip_comments=True,
+    )
 
     def render(text: str) -> SafeString:
+        if _SENTENCES.fullmatch(text):
+            return mark_safe(f"<p>{text.rstrip(' ')}</p>\n")  # noqa: S308 - no character of HTML
         try:
             html = reader.render(text)
         except Exception:
             # Untrusted text may crash the renderer; the page must still show it.
             return escape(text)
-        return mark_safe(nh3.clean(html, **clean))  # noqa: S308 - sanitised by nh3
+        return mark_safe(cleaner.clean(html))  # noqa: S308 - sanitised by nh3
 
     return render

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +14,7 @@ from django.http import Http404, HttpRequest, QueryDict
 from django.urls import reverse
 
 from django_agent_sessions import audit
+from django_agent_sessions.admin.formatting import format_moment
 from django_agent_sessions.admin.permissions import SessionPermission, may, require
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent, Session
@@ -48,6 +51,11 @@ class Viewer:
 
     audit_url: str
     """URL of the session's audit events; empty if the viewer may not see them."""
+
+    moment: Callable[[datetime, str], str] = field(
+        default_factory=lambda: functools.cache(format_moment)
+    )
+    """Formats a time by a format or its name; charts and messages show the same times."""
 
     @property
     def using(self) -> str:

@@ -124,6 +124,7 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
     speakers = {row.agent_id for row in window.rows} | {point.agent for point in points}
     voices = sidebar.agent_labels(viewer, listed, speakers)
     turns = _turns(viewer, scope, window, voices)
+    beside = sidebar.beside(viewer, model_admin.get_queryset(request).using(viewer.using))
     site = model_admin.admin_site
     context = {
         **site.each_context(request),
@@ -136,14 +137,14 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
         "heading": (session.title if viewer.can_read else "") or session.session_id,
         "agents": listed[: sidebar.MAX_AGENTS],
         "more_agents": len(listed) > sidebar.MAX_AGENTS,
-        "orchestrators": sidebar.orchestrators(viewer),
-        "metadata": sidebar.metadata(viewer),
+        "orchestrators": sidebar.orchestrators(viewer) if beside.has_orchestrators else [],
+        "metadata": beside.metadata,
         "flags": session_flags(session),
         "steps": session_actions(model_admin, viewer),
         "kin": relations.session_relations(model_admin, viewer),
         "branch": relations.selected_side_branch(viewer, scope),
-        "neighbours": _neighbour_links(model_admin, viewer),
-        "picture": activity_chart.activity_chart(points, voices, viewer.here),
+        "neighbours": _neighbour_links(model_admin, viewer, beside),
+        "picture": activity_chart.activity_chart(points, voices, viewer.here, viewer.moment),
         "conversation": Markup(viewer, target=_parse_key(request.GET.get("at"))).turns(turns),
         "plain": _is_plain(request),
         "list_url": _list_url(model_admin, request),
@@ -243,15 +244,15 @@ def _middle_message(window: MessagePage) -> UUID | None:
     return window.rows[len(window.rows) // 2].id if window.rows else None
 
 
-def _neighbour_links(model_admin: Any, viewer: Viewer) -> dict[str, str]:
-    rows = model_admin.get_queryset(viewer.request).using(viewer.using)
-    sides = sidebar.neighbours(viewer.session, rows)
+def _neighbour_links(
+    model_admin: Any, viewer: Viewer, beside: sidebar.BesideConversation
+) -> dict[str, str]:
     name = f"{model_admin.admin_site.name}:agent_sessions_session_change"
     # The neighbours ignore the list's filters, so the links do not preserve them.
     query = "?plain=1" if _is_plain(viewer.request) else ""
     return {
         side: reverse(name, args=[key]) + query
-        for side, key in (("previous", sides.previous), ("next", sides.next))
+        for side, key in (("previous", beside.previous), ("next", beside.next))
         if key is not None
     }
 

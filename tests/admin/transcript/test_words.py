@@ -6,6 +6,8 @@ import builtins
 import re
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from django_agent_sessions.admin.transcript import text_rendering
 from django_agent_sessions.content.dialects import STRANDS
@@ -72,6 +74,15 @@ def test_text_is_markdown_unless_plain_is_asked_for(client, reader, talker, stor
     assert '<a href="https://shop.example/a" rel="noopener nofollow noreferrer">shop</a>' in page
     assert "<table>" in page[page.index("as-turns") :]
     assert "**bold** [shop](https://shop.example/a)" in plain
+
+
+@given(st.text(alphabet="aZé漢٣1 ,.?!;()-_*#&<\t\u00a0", max_size=20))
+@example("Please look again.  ")
+@example("See (this) - or that; 1. no list!")
+def test_a_line_is_rendered_alone_as_before_another_paragraph(text):
+    render = text_rendering.markdown()
+
+    assert render(f"{text}\n\n**bold**") == render(text) + "<p><strong>bold</strong></p>\n"
 
 
 def test_without_the_packages_for_markdown_text_is_plain(
