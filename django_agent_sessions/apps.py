@@ -30,9 +30,7 @@ class AgentSessionsConfig(AppConfig):
         from django_agent_sessions import (
             checks,  # noqa: F401 - registers the system checks
         )
-        from django_agent_sessions.blobs.blob_rows import before_session_deletion
         from django_agent_sessions.db import sqlite_secure_delete, transaction_join, workers
-        from django_agent_sessions.governance import legal_hold
         from django_agent_sessions.models import Session
         from django_agent_sessions.models.deletion import session_tombstoned
         from django_agent_sessions.sql import sqlite_deletions
@@ -47,20 +45,37 @@ class AgentSessionsConfig(AppConfig):
             sqlite_secure_delete.set_secure_delete, dispatch_uid="agent_sessions_overwrite"
         )
         connection_created.connect(sqlite_deletions.watch, dispatch_uid="agent_sessions_deletions")
-        session_tombstoned.connect(
-            legal_hold.record_deletion, Session, dispatch_uid="agent_sessions"
-        )
-        # In this order: a session under legal hold must keep its files.
-        pre_delete.connect(
-            legal_hold.check_and_record_deletion, Session, dispatch_uid="agent_sessions"
-        )
-        pre_delete.connect(before_session_deletion, Session, dispatch_uid="agent_sessions_blobs")
+        session_tombstoned.connect(_record_deletion, Session, dispatch_uid="agent_sessions")
+        pre_delete.connect(_before_deletion, Session, dispatch_uid="agent_sessions")
+
+
+# What follows a deletion is imported with the first one, so that every process starts sooner.
+
+
+def _record_deletion(**kwargs: Any) -> None:
+    from django_agent_sessions.governance import legal_hold
+
+    legal_hold.record_deletion(**kwargs)
+
+
+def _before_deletion(**kwargs: Any) -> None:
+    from django_agent_sessions.blobs.blob_rows import before_session_deletion
+    from django_agent_sessions.governance import legal_hold
+
+    # In this order: a session under legal hold must keep its files.
+    legal_hold.check_and_record_deletion(**kwargs)
+    before_session_deletion(**kwargs)
 
 
 def _configure_dialects(*, setting: str = "AGENT_SESSIONS", **kwargs: Any) -> None:
     from django_agent_sessions import conf
-    from django_agent_sessions.content import dialects
 
-    if setting == conf.SETTING:
-        # The system check reports an invalid value.
-        dialects.configure(conf.get_settings().DIALECTS if conf.are_valid("DIALECTS") else ())
+    if setting != conf.SETTING:
+        return
+    # The system check reports an invalid value.
+    paths = conf.get_settings().DIALECTS if conf.are_valid("DIALECTS") else ()
+    # Without dialects of the project, the package is imported when a message is read or written.
+    if paths or kwargs:
+        from django_agent_sessions.content import dialects
+
+        dialects.configure(paths)

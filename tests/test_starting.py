@@ -52,6 +52,7 @@ def test_a_start_loads_nothing_that_is_optional(loaded, package):
     [
         "zipfile",
         "django_agent_sessions.admin.charts",
+        "django_agent_sessions.blobs",
         "django_agent_sessions.admin.redaction",
         "django_agent_sessions.admin.transcript",
         "django_agent_sessions.admin.usage_page",

@@ -25,7 +25,7 @@ from django.utils.cache import patch_cache_control
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
-from django_agent_sessions import audit, serving
+from django_agent_sessions import audit
 from django_agent_sessions.db import bridge
 from django_agent_sessions.governance import reasons
 from django_agent_sessions.models import AuditEvent, Session
@@ -89,9 +89,9 @@ def export_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> Http
     reason = form.cleaned_data["reason"]
     if form.cleaned_data["form"] == JSONL:
         chunks = _stream_sessions(_Export(request, JSONL, reason), [session], _jsonl)
-        return serving.streamed_download(request, chunks, serving.file_name(session), "jsonl")
+        return _download(request, chunks, _file_name(session), "jsonl")
     chunks = _stream_sessions(_Export(request, MARKDOWN, reason), [session], _markdown)
-    return serving.streamed_download(request, chunks, serving.file_name(session), "md")
+    return _download(request, chunks, _file_name(session), "md")
 
 
 @admin.action(description=_("Export as Markdown"), permissions=["export"])
@@ -109,8 +109,8 @@ def export_markdown(
     sessions = itertools.chain(first, sessions)
     if len(first) == 1:
         chunks = _stream_sessions(export, sessions, _markdown)
-        return serving.streamed_download(request, chunks, serving.file_name(first[0]), "md")
-    return serving.streamed_download(request, _stream_zip(export, sessions), "conversations", "zip")
+        return _download(request, chunks, _file_name(first[0]), "md")
+    return _download(request, _stream_zip(export, sessions), "conversations", "zip")
 
 
 @admin.action(description=_("Export as JSON Lines"), permissions=["export"])
@@ -124,7 +124,7 @@ def export_jsonl(
         return reason
     export = _Export(request, JSONL, reason)
     chunks = _stream_sessions(export, _load_sessions(request, queryset), _jsonl)
-    return serving.streamed_download(request, chunks, "conversations", "jsonl")
+    return _download(request, chunks, "conversations", "jsonl")
 
 
 @sensitive_variables()
@@ -170,10 +170,29 @@ class _Export:
         )
 
 
+# The package is imported here to keep the start of processes and commands fast.
+
+
+def _download(
+    request: HttpRequest, chunks: Iterator[bytes], name: str, suffix: str
+) -> HttpResponseBase:
+    from django_agent_sessions import serving
+
+    return serving.streamed_download(request, chunks, name, suffix)
+
+
+def _file_name(session: Session) -> str:
+    from django_agent_sessions import serving
+
+    return serving.file_name(session)
+
+
 def _stream_sessions(
     export: _Export, sessions: Iterable[Session], write: Callable[[Session], Iterator[str]]
 ) -> Iterator[bytes]:
     """Write sessions one after another; record each before its first byte is sent."""
+    from django_agent_sessions import serving
+
     for session in sessions:
         export.record(session)
         yield from serving.encode_in_chunks(write(session))
@@ -188,7 +207,7 @@ def _stream_zip(export: _Export, sessions: Iterable[Session]) -> Iterator[bytes]
     with zipfile.ZipFile(buffer, "w") as archive:  # type: ignore[call-overload] # it need not be able to seek
         for session in sessions:
             # Two session ids may result in the same safe name; the key makes it unique.
-            name = f"{serving.file_name(session)}_{session.pk}.md"
+            name = f"{_file_name(session)}_{session.pk}.md"
             info = zipfile.ZipInfo(name, timezone.now().timetuple()[:6])
             info.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(info, "w", force_zip64=True) as file:

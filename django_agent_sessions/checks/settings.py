@@ -13,10 +13,8 @@ from django.core.checks import Warning as CheckWarning
 from django.db import connections
 
 from django_agent_sessions import conf
-from django_agent_sessions.content import dialects
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.governance import reasons
 
 _Check = Callable[..., list[CheckMessage]]
 
@@ -119,6 +117,8 @@ def check_detectors(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> l
 @requires_valid("REASON_REQUIRED")
 def check_reasons(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Check that the actions that require a reason exist."""
+    from django_agent_sessions.governance import reasons
+
     names = sorted(reasons.ACTIONS)
     return [
         Error(
@@ -135,6 +135,8 @@ def check_reasons(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
 @requires_valid("DIALECTS")
 def check_dialects(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Check that the configured message formats exist; without them transcripts show JSON."""
+    from django_agent_sessions.content import dialects
+
     problems: list[CheckMessage] = []
     for path in conf.get_settings().DIALECTS:
         try:
