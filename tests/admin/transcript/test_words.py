@@ -82,6 +82,7 @@ def test_text_is_markdown_unless_plain_is_asked_for(client, reader, talker, stor
 def test_a_line_is_rendered_alone_as_before_another_paragraph(text):
     render = text_rendering.markdown()
 
+    assert render is not None
     assert render(f"{text}\n\n**bold**") == render(text) + "<p><strong>bold</strong></p>\n"
 
 
