@@ -31,8 +31,9 @@ from . import reasons
 
 R = TypeVar("R")
 
-_MAX_SEARCHES = 10
-"""Searches without the lock, before what is left is searched with it."""
+_MAX_SEARCHES = 3
+"""Searches without the lock, before what is left is searched with it. More would not end sooner:
+writers that write faster than a search reads leave more rows after each."""
 
 
 class Version(NamedTuple):
