@@ -45,7 +45,8 @@ ON_SERVERS := tests/store tests/concurrency tests/audit tests/db tests/governanc
 	$(wildcard tests/adapters/*/test_redacted_elsewhere.py tests/adapters/*/test_rollback.py) \
 	$(wildcard tests/adapters/strands/snapshots/test_e*.py) \
 	$(wildcard tests/adapters/openai_agents/test_advanced_*.py) \
-	tests/adapters/openai_agents/test_session.py tests/adapters/strands/test_interleaved.py \
+	tests/adapters/test_first_message.py tests/adapters/openai_agents/test_session.py \
+	tests/adapters/strands/test_interleaved.py \
 	$(wildcard tests/contexts/test_[cjlt]*.py) tests/contexts/test_views.py \
 	tests/rest/chat/assistant_ui/test_processes.py tests/admin/test_list.py tests/admin/test_databases.py \
 	$(filter-out tests/rest/test_openapi.py,$(wildcard tests/rest/test_[m-p]*.py)) \

@@ -120,7 +120,7 @@ def sqlite_transaction(connection: BaseDatabaseWrapper) -> Iterator[Any]:
 def insert_row(using: str, row: models.Model) -> None:
     """Insert a row in a fifth of the ORM's time; with the ORM if a project receives its signals."""
     kind = type(row)
-    if pre_save.has_listeners(kind) or post_save.has_listeners(kind):
+    if has_listeners(kind):
         row.save(using=using, force_insert=True)
         return
     connection = connections[using]
@@ -133,10 +133,22 @@ def insert_row(using: str, row: models.Model) -> None:
             f"INSERT INTO {quote(kind._meta.db_table)} ({columns}) "
             f"VALUES ({', '.join(['%s'] * len(fields))})"
         )
-    values = [field.get_db_prep_save(field.pre_save(row, True), connection) for field in fields]
     with quick_cursor(connection) as cursor:
-        cursor.execute(sql, values)
+        cursor.execute(sql, row_values(row, connection))
     row._state.adding, row._state.db = False, using
+
+
+def has_listeners(model: type[models.Model]) -> bool:
+    """Return whether a project receives the signals of a model's saves."""
+    return pre_save.has_listeners(model) or post_save.has_listeners(model)
+
+
+def row_values(row: models.Model, connection: BaseDatabaseWrapper) -> list[Any]:
+    """Return the database values of a new row's fields."""
+    return [
+        field.get_db_prep_save(field.pre_save(row, True), connection)
+        for field in row._meta.concrete_fields
+    ]
 
 
 _insert_statements: dict[tuple[str, type[models.Model]], str] = {}

@@ -76,7 +76,7 @@ def append(
     on_sqlite = vendor == "sqlite"
     in_arrays = vendor == "postgresql" and len(rows) > 1
     together = rows[:1] if on_sqlite else rows
-    many = _ANY_NUMBER if in_arrays else len(together)
+    many = ANY_NUMBER if in_arrays else len(together)
     counts = counting is not None and vendor == "postgresql"
     shape = (vendor, many, expected is not None, epoch is not None, counts)
     sql = _append_statements.get(shape)
@@ -235,7 +235,7 @@ _append_statements: dict[tuple[str, int, bool, bool, bool], str] = {}
 _count_statements: dict[str, str] = {}
 _SAME = ("session_id", "agent_id", "branch", "revision", "change")
 """The columns of which all messages of an append have the same value."""
-_ANY_NUMBER = -1
+ANY_NUMBER = -1
 """Any number of rows: the statement is the same."""
 
 
@@ -250,7 +250,7 @@ def _append_sql(
     quote = connection.ops.quote_name
     names = [f"c{index}" for index in range(len(ROW_FIELDS))]
     number = "%s::integer" if vendor == "postgresql" else "%s"
-    parameter_table = _parameter_table(
+    table = parameter_table(
         vendor, rows, names, [field.cast_db_type(connection) for field in ROW_FIELDS]
     )
     sessions = quote(Session._meta.db_table)
@@ -283,7 +283,7 @@ def _append_sql(
         f"INSERT INTO {quote(_messages.db_table)} ({', '.join(columns)}) "
         f"SELECT {', '.join(f'r.{name}' for name in names)}, "
         f"a.{quote('session_id')}, a.{quote('id')}, {number}, 0, s.{quote('change')}, n.next + r.p "
-        f"FROM ({parameter_table}) r "
+        f"FROM ({table}) r "
         f"CROSS JOIN (SELECT COALESCE((SELECT m.{quote('message_id')} + 1 "
         f"FROM {quote(_messages.db_table)} m WHERE m.{quote('agent_id')} = %s "
         f"AND m.{quote('branch')} = %s ORDER BY m.{quote('message_id')} DESC LIMIT 1), 0) "
@@ -336,9 +336,9 @@ def _counted_values(connection: BaseDatabaseWrapper, counting: CounterUpdate) ->
     return [spent.messages, read, read, written, written, at, at, counting.session.hex]
 
 
-def _parameter_table(vendor: str, rows: int, names: list[str], types: list[str | None]) -> str:
+def parameter_table(vendor: str, rows: int, names: list[str], types: list[str | None]) -> str:
     """Return a SELECT of the parameters: the index of each row, and its values."""
-    if rows == _ANY_NUMBER:
+    if rows == ANY_NUMBER:
         # One statement with few parameters for any number of rows, so that it can be prepared.
         arrays = ", ".join(f"%s::{type_}[]" for type_ in types)
         return (

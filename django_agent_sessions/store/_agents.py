@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -21,10 +22,17 @@ from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.models.fields import CorruptPayload, sealed_columns
 from django_agent_sessions.sql import lookup, message_writes
 from django_agent_sessions.values.ids import new_id, validate_id
-from django_agent_sessions.values.records import AgentRecord, AgentState, SessionRecord
+from django_agent_sessions.values.records import (
+    AgentRecord,
+    AgentState,
+    Append,
+    MessageRecord,
+    SessionRecord,
+)
 
 from ._base import insert_unique, retry_reads, write
 from ._context import StorePart, twin
+from ._first_write import FirstWrite
 from ._held_versions import replace_state
 from ._mask_on_write import mask_on_write
 from ._queries import agent_rows, lock_session_row
@@ -118,6 +126,46 @@ class Agents(StorePart):
         return created
 
     acreate = twin(create)
+
+    def start(
+        self,
+        session: SessionRecord,
+        agent_id: str | UUID,
+        messages: Sequence[Any],
+        *,
+        dialect: str = dialects.OPENAI,
+        data: AgentState | None = None,
+        run_id: UUID | None = None,
+        epoch: int | None = None,
+        count: bool = True,
+    ) -> tuple[AgentRecord, builtins.list[MessageRecord]]:
+        """Create an agent with its first messages: all of it or nothing.
+
+        Args:
+            session: Its session.
+            agent_id: Its id, unique in the session.
+            messages: The payloads, in order; at least one.
+            dialect: The message format of its payloads.
+            data: Its state.
+            run_id: See :meth:`SessionStore.append`.
+            epoch: See :meth:`SessionStore.append`.
+            count: See :meth:`SessionStore.append`.
+
+        Returns:
+            The agent, and the messages with their positions.
+
+        Raises:
+            SessionConflictError: The agent exists, the session does not, or its redaction epoch is
+                another; nothing was written. Open the agent and append instead.
+            PayloadError: The state or a message is not JSON or exceeds a limit.
+            BlobError: A large binary could not be stored.
+        """
+        row = new_agent(self.using, session, agent_id, dialect, data)
+        agent = agent_record(row)
+        append = Append(agent, messages, run_id, epoch=epoch, count=count)
+        return agent, FirstWrite(self.using, row, append).write()
+
+    astart = twin(start)
 
     @retry_reads
     def find(self, session: SessionRecord, agent_id: str | UUID) -> AgentRecord | None:
@@ -268,6 +316,31 @@ def agent_without_state(row: Any) -> AgentRecord:
     )
 
 
+def new_agent(
+    using: str,
+    session: SessionRecord | Session,
+    agent_id: str | UUID,
+    dialect: str,
+    data: AgentState | None = None,
+    key: UUID | None = None,
+    created_at: datetime | None = None,
+    updated_at: datetime | None = None,
+) -> SessionAgent:
+    """Return the row of an agent that is to be created."""
+    data = _clean_state(data or AgentState())
+    _check_size(using, data)
+    now = created_at or timezone.now()
+    return SessionAgent(
+        id=key or new_id(),
+        session_id=session.id,
+        agent_id=validate_id(agent_id, "agent_id"),
+        dialect=dialect,
+        **_state_columns(data),
+        created_at=now,
+        updated_at=updated_at or now,
+    )
+
+
 def insert_agent(
     using: str,
     session: SessionRecord | Session,
@@ -277,21 +350,8 @@ def insert_agent(
     key: UUID | None = None,
     created_at: datetime | None = None,
     updated_at: datetime | None = None,
-    *,
-    savepoint: bool = True,
 ) -> AgentRecord | None:
-    data = _clean_state(data or AgentState())
-    _check_size(using, data)
-    now = created_at or timezone.now()
-    row = SessionAgent(
-        id=key or new_id(),
-        session_id=session.id,
-        agent_id=validate_id(agent_id, "agent_id"),
-        dialect=dialect,
-        **_state_columns(data),
-        created_at=now,
-        updated_at=updated_at or now,
-    )
+    """Insert an agent; return None if the session has one with this id."""
+    row = new_agent(using, session, agent_id, dialect, data, key, created_at, updated_at)
     what = f"creating agent {str(agent_id)!r} in session {session.session_id!r}"
-    inserted = insert_unique(using, row, what=what, savepoint=savepoint)
-    return agent_record(row) if inserted else None
+    return agent_record(row) if insert_unique(using, row, what=what) else None

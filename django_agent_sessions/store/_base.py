@@ -207,12 +207,9 @@ def was_rolled_back(error: Error, *, otherwise: bool = False) -> bool:
     return bool(getattr(error, "was_rolled_back", otherwise))
 
 
-def insert_unique(using: str, row: models.Model, *, what: str, savepoint: bool = True) -> bool:
-    """Insert a row with a unique name; return False if the name is taken.
-
-    Without a savepoint, a transaction must be rolled back then.
-    """
-    joined = savepoint and connections[using].in_atomic_block
+def insert_unique(using: str, row: models.Model, *, what: str) -> bool:
+    """Insert a row with a unique name; return False if the name is taken."""
+    joined = connections[using].in_atomic_block
 
     def statement(unsure: bool) -> bool:
         if unsure and type(row)._base_manager.using(using).filter(pk=row.pk).exists():

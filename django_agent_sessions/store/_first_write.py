@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any
 from uuid import UUID
 
-from django.db import Error, connections
+from django.db import IntegrityError, connections, models
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
-from django_agent_sessions.db.db_errors import close_quietly, is_conflict, is_lost_connection
+from django_agent_sessions.db.db_errors import RetryError, is_duplicate
+from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import SessionConflictError
-from django_agent_sessions.models import Session
+from django_agent_sessions.models import Session, SessionAgent
+from django_agent_sessions.sql import first_messages
+from django_agent_sessions.sql.cursors import insert_row
 from django_agent_sessions.values.ids import new_id, validate_id
-from django_agent_sessions.values.records import AgentRecord, SessionRecord, Usage
+from django_agent_sessions.values.records import Append, SessionRecord, Usage, Written
 
-from ._agents import insert_agent
-from ._base import (
-    in_caller_transaction,
-    insert_unique,
-    retry_reads,
-    tracked_atomic,
-    translate,
-    was_rolled_back,
-)
+from ._append import AppendWrite
+from ._base import in_caller_transaction, insert_unique, tracked_atomic, write
 from ._context import StoreContext
 from ._mask_on_write import prepare_metadata, prepare_title
-from ._queries import session_rows
-
-R = TypeVar("R")
+from ._queries import agent_rows, lock_session_row
+from ._rows import database_values, total_usage
 
 
 def session_record(row: Any) -> SessionRecord:
@@ -61,18 +57,31 @@ def insert_session(
     session_id: str | UUID,
     title: str,
     metadata: Mapping[str, Any] | None,
+    **columns: Any,
+) -> SessionRecord | None:
+    """Insert a session; return None if its id is taken. See :func:`new_session`."""
+    row = new_session(context, session_id, title, metadata, **columns)
+    what = f"creating session {session_id!r}"
+    return session_record(row) if insert_unique(context.using, row, what=what) else None
+
+
+def new_session(
+    context: StoreContext,
+    session_id: str | UUID,
+    title: str,
+    metadata: Mapping[str, Any] | None,
     *,
     session_type: str = "AGENT",
     external_id: str | None = None,
     key: UUID | None = None,
     created_at: datetime | None = None,
     updated_at: datetime | None = None,
-    savepoint: bool = True,
-) -> SessionRecord | None:
+) -> Session:
+    """Return the row of a session that is to be created."""
     now = created_at or timezone.now()
     if external_id is not None:
         validate_id(external_id, "external_id")
-    row = Session(  # type: ignore[misc] # the external id is the one id that may be missing
+    return Session(  # type: ignore[misc] # the external id is the one id that may be missing
         id=key or new_id(),
         external_id=external_id,
         **context.key(session_id)._asdict(),
@@ -85,65 +94,70 @@ def insert_session(
         last_activity_at=now,
     )
 
-    inserted = insert_unique(
-        context.using, row, what=f"creating session {session_id!r}", savepoint=savepoint
-    )
-    return session_record(row) if inserted else None
 
+class FirstWrite:
+    """An agent, its first messages and perhaps its session, which are created together.
 
-class _Insert(Protocol):
-    def __call__(self, *, key: UUID, savepoint: bool) -> SessionRecord | None: ...
-
-
-def start_session(
-    context: StoreContext,
-    insert: _Insert,
-    agent_id: str,
-    dialect: str,
-    write: Callable[[SessionRecord, AgentRecord], R],
-) -> R:
-    """Insert a session and an agent, and write to them, in one transaction.
-
-    Raises ``SessionConflictError`` if nothing was written and the session has to be opened instead.
+    ``append`` has the record of the agent's row. Without ``session``, the agent's session exists.
     """
-    using, key = context.using, new_id()
-    conflict = SessionConflictError("the session was not created; open it")
-    connection = connections[using]
-    joined = in_caller_transaction(connection)
-    # Without autocommit, SQLite would commit what is in a savepoint at its end.
-    if not context.creates or (joined and not connection.in_atomic_block):
-        raise conflict
-    failure = None
-    with suppress(_UndoneError):
+
+    def __init__(
+        self, using: str, agent: SessionAgent, append: Append, session: Session | None = None
+    ) -> None:
+        self._using, self._agent, self._session = using, agent, session
+        self._append = AppendWrite(using, append)
+        if session is not None:
+            spent = total_usage(self._append.new)
+            session.message_count = spent.messages
+            session.input_tokens, session.output_tokens = spent.input_tokens, spent.output_tokens
+
+    def write(self) -> Written:
+        """Write all or nothing.
+
+        Raises ``SessionConflictError`` if nothing was written and the agent has to be opened.
+        """
+        connection = connections[self._using]
+        conflict = SessionConflictError(f"{self._append.what}: it was not created; open it")
+        # Without autocommit, SQLite would commit what is in a savepoint at its end.
+        if in_caller_transaction(connection) and not connection.in_atomic_block:
+            raise conflict
+        rows = [self._agent] if self._session is None else [self._session, self._agent]
+        in_one = self._append.fits_group and first_messages.is_possible(connection, rows)
+
+        def attempt(unsure: bool) -> bool:
+            if unsure and agent_rows(self._using).filter(pk=self._agent.pk).exists():
+                self._append.first = 0
+                return True
+            return self._insert_at_once(connection) if in_one else self._insert(rows)
+
+        if not write(self._using, attempt, what=self._append.what, savepoint=in_one):
+            raise conflict
+        on_written(self._using, self._append.agent.session, "append")
+        return self._append.records()
+
+    def _insert_at_once(self, connection: BaseDatabaseWrapper) -> bool:
+        self._append.first = 0
+        return first_messages.insert_together(
+            connection,
+            self._agent,
+            database_values(self._append.new, connection, self._append.now),
+            session=self._session,
+            epoch=self._append.append.epoch,
+        )
+
+    def _insert(self, rows: Sequence[models.Model]) -> bool:
+        uploads = self._append.uploads
         try:
-            with tracked_atomic(using):
-                session = insert(key=key, savepoint=False)
-                if session is None:
-                    raise conflict
-                agent = insert_agent(using, session, agent_id, dialect, savepoint=False)
-                if agent is None:
-                    raise conflict
-                result = write(session, agent)
-            return result
-        except Error as error:
-            failure = translate(error, f"creating agent {agent_id!r} of a session", using)
-            if failure is None:
-                if joined or not (is_conflict(error) or is_lost_connection(error)):
-                    raise
-                if is_lost_connection(error):
-                    close_quietly(connection)
-                # Only the database knows whether a commit that failed has happened.
-                if was_rolled_back(error) or not _exists(using, key):
-                    raise _UndoneError from None
-                return result
-    # Outside the except block: the database's error, its context, may contain content.
-    raise conflict if failure is None else failure
-
-
-class _UndoneError(Exception):
-    """A transaction has no effect, and may be tried again."""
-
-
-@retry_reads
-def _exists(using: str, session: UUID) -> bool:
-    return session_rows(using).filter(pk=session).exists()
+            with uploads.attempt() if uploads else nullcontext(), tracked_atomic(self._using):
+                if self._session is None:
+                    lock_session_row(self._using, self._append.agent.session)
+                for row in rows:
+                    insert_row(self._using, row)
+                self._append.insert()
+        except RetryError:
+            return False
+        except IntegrityError as error:
+            if is_duplicate(error):
+                return False
+            raise
+        return True

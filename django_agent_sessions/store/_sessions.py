@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import partial
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, Unpack
 from uuid import UUID
 
 from django.utils import timezone
@@ -21,18 +20,22 @@ from django_agent_sessions.models import Session
 from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.sql import lookup
 from django_agent_sessions.values.ids import new_id, validate_id
-from django_agent_sessions.values.records import AgentRecord, SessionRecord, Usage
+from django_agent_sessions.values.records import (
+    AgentRecord,
+    Append,
+    MessageRecord,
+    SessionRecord,
+    Usage,
+)
 
-from ._agents import agent_record
+from ._agents import agent_record, new_agent
 from ._base import retry_reads, tracked_atomic, write
 from ._context import StoreContext, StorePart, twin
-from ._first_write import insert_session, session_record, start_session
+from ._first_write import FirstWrite, insert_session, new_session, session_record
 from ._forks import copy_session
 from ._mask_on_write import prepare_metadata, prepare_title
 from ._queries import session_rows
 from .locking import lock_session
-
-R = TypeVar("R")
 
 
 class SessionChanges(TypedDict, total=False):
@@ -251,31 +254,42 @@ class Sessions(StorePart):
         self,
         session_id: str | UUID,
         agent_id: str,
-        write: Callable[[SessionRecord, AgentRecord], R],
+        messages: Sequence[Any],
         *,
         dialect: str,
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
-    ) -> R:
-        """Create a session with an agent and what a function writes to it, in one transaction.
+        run_id: UUID | None = None,
+    ) -> tuple[SessionRecord, AgentRecord, builtins.list[MessageRecord]]:
+        """Create a session with an agent and its first messages: all of it or nothing.
 
         Args:
             session_id: The session's id.
             agent_id: The agent's id.
-            write: Writes to the session and its agent; an error undoes all of it.
+            messages: The payloads, in order; at least one.
             dialect: The message format of the agent.
             title: Title of the session.
             metadata: JSON metadata of the session.
+            run_id: See :meth:`SessionStore.append`.
 
         Returns:
-            The result of the function.
+            The session, the agent, and the messages with their positions.
 
         Raises:
-            SessionConflictError: The session exists, the store creates none, or another writer or
-                an outage prevented it; nothing was written. Open the session instead.
+            SessionConflictError: The session exists, or the store creates none; nothing was
+                written. Open the session and append instead.
+            PayloadError: A message is not JSON or exceeds a limit.
+            BlobError: A large binary could not be stored.
         """
-        insert = partial(insert_session, self._context, session_id, title, metadata)
-        return start_session(self._context, insert, agent_id, dialect, write)
+        session = new_session(self._context, session_id, title, metadata)
+        agent = new_agent(self.using, session, agent_id, dialect)
+        record = agent_record(agent)
+        append = Append(record, messages, run_id, count=False)
+        first = FirstWrite(self.using, agent, append, session)
+        if not self._context.creates:
+            raise SessionConflictError("the store creates no session; open it")
+        written = first.write()
+        return session_record(session), record, written
 
     astart = twin(start)
 

@@ -52,4 +52,4 @@ class BatchAppend(GroupedAppend[list[Any]]):
             spent=self._spent,
             earlier=self._clean,
         )
-        return self._session.write(append, self._batch)
+        return self._session.write(append, self._batch, self._run_id, self._spent)

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from django_agent_sessions.content import exact_json, masking
+from django_agent_sessions.content import masking
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
 from django_agent_sessions.store import DEFAULT_AGENT, SessionStore
 from django_agent_sessions.values.records import (
@@ -190,7 +190,8 @@ class ConversationSession(AdapterSession):
         ``spent`` is the usage of a model's call and the index of the message that it wrote, for
         formats whose messages do not report it.
         """
-        return self.write(partial(self.append_to, batch, run_id, spent=spent), batch)
+        append = partial(self.append_to, batch, run_id, spent=spent)
+        return self.write(append, batch, run_id, spent)
 
     async def append_grouped(
         self,
@@ -246,10 +247,7 @@ class ConversationSession(AdapterSession):
                 clean = self.store.messages.without_originals(agent, clean)
             else:
                 self.memory.no_originals = agent.session, self.memory.epoch
-        if spent is not None:
-            index, usage = spent
-            clean[index] = NewMessage(clean[index], usage=usage)
-        return clean
+        return _with_usage(clean, spent)
 
     def mask(self, messages: Sequence[Any]) -> list[Any]:
         """Return messages without what was redacted since the object read or wrote them."""
@@ -346,8 +344,17 @@ class ConversationSession(AdapterSession):
 
     # --- the agent's row ---------------------------------------------------------------------
 
-    def write(self, append_to: Callable[[AgentRecord], R], batch: Iterable[Any]) -> R:
-        """Write to the conversation, which is created if it does not exist."""
+    def write(
+        self,
+        append_to: Callable[[AgentRecord], list[Any]],
+        batch: Sequence[Any],
+        run_id: UUID | None = None,
+        spent: tuple[int, Usage] | None = None,
+    ) -> list[Any]:
+        """Write to the conversation; if it does not exist, create it with the batch.
+
+        Returns what ``append_to`` does: the messages as :meth:`append` returns them.
+        """
         known = self.recall()
         if known is not None:
             try:
@@ -355,34 +362,31 @@ class ConversationSession(AdapterSession):
             except SessionNotFoundError:
                 # It was deleted, or created in a transaction that was rolled back: open it again.
                 self.memory.found = None
-        for message in batch:
-            exact_json.dumps(message)  # Raises before a session is created for an invalid one.
         agent = self.find()
         if agent is not None:
             return append_to(agent)
         with suppress(SessionConflictError):
-            return self._start(append_to)
-        # It exists without the agent, or another process creates it. Take back what was recorded.
-        self.memory.track(self.using)
+            return self._start(batch, run_id, spent)
+        # It exists without the agent, or another process creates it.
         session = self.open()
         agent = self.store.agents.open(session, MAIN_AGENT, dialect=self.dialect)
         return append_to(self._remember(agent, session))
 
-    def _start(self, append_to: Callable[[AgentRecord], R]) -> R:
-        """Create the conversation and write to it, in one transaction."""
-
-        def write(session: SessionRecord, agent: AgentRecord) -> R:
-            self.memory.track(self.using)
-            return append_to(self._remember(agent, session))
-
-        return self.store.sessions.start(
+    def _start(
+        self, batch: Sequence[Any], run_id: UUID | None, spent: tuple[int, Usage] | None
+    ) -> list[Any]:
+        """Create the conversation with its first messages."""
+        session, agent, written = self.store.sessions.start(
             self.session_id,
             MAIN_AGENT,
-            write,
+            _with_usage(batch, spent),
             dialect=self.dialect,
             title=self._title,
             metadata=self._metadata,
+            run_id=run_id,
         )
+        self._remember(agent, session)
+        return self.record_appended(written)
 
     def on_conversation(self, operate: Callable[[AgentRecord], R | None]) -> R | None:
         """Run an operation on the conversation; None if there is no conversation or result."""
@@ -431,3 +435,12 @@ class ConversationSession(AdapterSession):
 
     def _key(self) -> Any:
         return self.session_id, self.store.reach.key
+
+
+def _with_usage(messages: Sequence[Any], spent: tuple[int, Usage] | None) -> list[Any]:
+    """Return messages, one of them with the usage of the model's call that wrote it."""
+    found = list(messages)
+    if spent is not None:
+        index, usage = spent
+        found[index] = NewMessage(found[index], usage=usage)
+    return found

@@ -95,14 +95,15 @@ class BranchSession(ConversationSession):
     ) -> None:
         """Append items to a branch; ``spent`` as in :meth:`append`."""
 
-        def append(agent: AgentRecord) -> None:
+        def append(agent: AgentRecord) -> list[Any]:
             if place.agent == agent.id:
-                self._append_at(place, items, run_id, spent, agent)
-            else:
-                main = self._reset_if_main(place, agent) or agent
-                self.append_to(items, run_id, main, spent=spent)
+                return self._append_at(place, items, run_id, spent, agent)
+            return self.append_to(items, run_id, agent, spent=spent)
 
-        self.write(append, items)
+        self.write(append, items, run_id, spent)
+        agent = self.recall()
+        if agent is not None and place.agent != agent.id:
+            self._reset_if_main(place, agent)
 
     def _append_at(
         self,
@@ -111,16 +112,17 @@ class BranchSession(ConversationSession):
         run_id: UUID | None,
         spent: tuple[int, Usage] | None,
         agent: AgentRecord,
-    ) -> None:
-        def append() -> None:
+    ) -> list[Any]:
+        def append() -> list[Any]:
             clean = self.clean_batch(agent, items, spent)
             branch, written = self.names.append(
                 agent, place.name, clean, run_id=run_id, epoch=self.memory.epoch
             )
             self._reset_if_main(place, branch)
             self.memory.record_written(written, branch=branch.branch)
+            return [record.message for record in written]
 
-        self.reload_if_stale(
+        return self.reload_if_stale(
             append, lambda: self.reload(self.names.follow(agent, place.name) or agent)
         )
 

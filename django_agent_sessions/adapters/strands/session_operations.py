@@ -19,6 +19,7 @@ from django_agent_sessions.content import dialects, exact_json, masking
 from django_agent_sessions.exceptions import PayloadError, SessionConflictError, StaleSessionError
 from django_agent_sessions.values.records import (
     AgentRecord,
+    AgentState,
     Append,
     NewMessage,
     SessionRecord,
@@ -253,24 +254,51 @@ class SessionOperations:
         self, conversation: Conversation, agent: LocalAgent, *, with_window: bool
     ) -> None:
         epoch = self._session.epoch
-        if conversation.record is None:
-            # The agent's loop may change the state meanwhile, which must be written again then.
-            current = fingerprint(agent)
-            state = formats.agent_state(SessionAgent.from_agent(agent))
-            with _name_in_error(f"the state of agent {agent.agent_id!r}"):
-                record = self.store.agents.open(
-                    self.open(), agent.agent_id, dialect=dialects.STRANDS, data=state
-                )
-            check_dialect(record, dialects.STRANDS)
-            conversation.record = record
-            conversation.mark_synced(NewState(state, current, None))
+        record = conversation.record or self._create_agent(conversation, agent, epoch)
         if conversation.pending_messages:
-            self._write_messages(conversation, conversation.record, epoch)
+            self._write_messages(conversation, record, epoch)
         new = conversation.state_to_write(agent, with_window=with_window)
         if new is not None:
             with _name_in_error(f"the state of agent {agent.agent_id!r}"):
-                self.store.agents.update(conversation.record, new.state, epoch=epoch)
+                self.store.agents.update(record, new.state, epoch=epoch)
             conversation.mark_synced(new)
+
+    def _create_agent(
+        self, conversation: Conversation, agent: LocalAgent, epoch: int
+    ) -> AgentRecord:
+        """Create the agent's row, with the pending messages if there was none, or find it."""
+        # The agent's loop may change the state meanwhile, which must be written again then.
+        current = fingerprint(agent)
+        state = formats.agent_state(SessionAgent.from_agent(agent))
+        with _name_in_error(f"the state of agent {agent.agent_id!r}"):
+            record = self._start(conversation, agent, state, epoch) or self.store.agents.open(
+                self.open(), agent.agent_id, dialect=dialects.STRANDS, data=state
+            )
+        check_dialect(record, dialects.STRANDS)
+        conversation.record = record
+        conversation.mark_synced(NewState(state, current, None))
+        return record
+
+    def _start(
+        self, conversation: Conversation, agent: LocalAgent, state: AgentState, epoch: int
+    ) -> AgentRecord | None:
+        """Create the agent's row with the pending messages; None if nothing was written."""
+        new = conversation.pending_messages
+        options = self._append_options(conversation, epoch)
+        # Of a new agent, nothing is written yet, and the first position is 0.
+        if not new or options.pop("again") or options.pop("expected"):
+            return None
+        try:
+            record, written = self.store.agents.start(
+                self.open(), agent.agent_id, new, dialect=dialects.STRANDS, data=state, **options
+            )
+        except (PayloadError, SessionConflictError):
+            return None
+        except Exception:
+            conversation.may_be_written = True
+            raise
+        self._record_written(conversation, written)
+        return record
 
     def _append_options(self, conversation: Conversation, epoch: int) -> dict[str, Any]:
         pending = conversation.pending_messages
