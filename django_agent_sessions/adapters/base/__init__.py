@@ -7,10 +7,9 @@ thread, opens the session, reloads after redactions and runs exclusively.
 
 from __future__ import annotations
 
-from .adapter_session import AdapterSession, check_dialect
+from .adapter_session import AdapterSession, RollbackLog, check_dialect
 from .conversation import MAIN_AGENT, ConversationMemory, ConversationSession
 from .exclusive import ExclusiveRuns
-from .rollbacks import RollbackLog
 
 __all__ = [
     "MAIN_AGENT",

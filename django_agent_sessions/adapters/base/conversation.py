@@ -23,10 +23,9 @@ from django_agent_sessions.values.records import (
     Usage,
 )
 
-from .adapter_session import AdapterSession, check_dialect
+from .adapter_session import AdapterSession, RollbackLog, check_dialect
 from .batch_append import BatchAppend
 from .exclusive import ExclusiveRuns
-from .rollbacks import RollbackLog
 
 R = TypeVar("R")
 

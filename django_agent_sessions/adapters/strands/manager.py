@@ -30,15 +30,14 @@ from django_agent_sessions.adapters.base import ExclusiveRuns
 from django_agent_sessions.content import dialects
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store import GroupedAppend, SessionStore
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import NOBODY
-from django_agent_sessions.values.records import Usage
+from django_agent_sessions.values.records import Append, Usage, Written
 from django_agent_sessions.values.run_context import current_run
 
 from .conversation import Conversation
 from .exclusive import RunLeases, run_key
-from .message_append import MessageAppend
 from .newer_names import (
     BIDI_STOP_EVENTS,
     MESSAGE_UPDATED_EVENTS,
@@ -348,3 +347,29 @@ class DjangoSessionManager(LocalSessionManager):
             if self._session.runs is not None:
                 await self._session.runs.aend(key)
             raise
+
+
+class MessageAppend(GroupedAppend[None]):
+    """The append of a message, in one commit with other conversations if possible."""
+
+    def __init__(self, operations: SessionOperations, message: Message, agent: LocalAgent) -> None:
+        self._operations, self._message, self._agent = operations, message, agent
+        self._left = False
+
+    def make(self) -> Append | None:
+        conversation = self._operations.conversation(self._agent)
+        return self._operations.begin_append(conversation, self._message, self._agent)
+
+    def finish(self, written: Written) -> None:
+        self._operations.end_append(self._operations.conversation(self._agent), written)
+
+    def leave(self, unsure: bool) -> None:
+        self._left = True
+        self._operations.leave_append(self._operations.conversation(self._agent), unsure=unsure)
+
+    def alone(self) -> None:
+        if not self._left:
+            self._operations.append(self._message, self._agent)
+            return
+        conversation = self._operations.conversation(self._agent)
+        self._operations.append_pending(conversation, self._agent)
