@@ -29,7 +29,7 @@ from .tables import table
 MOST_SECONDS = 0.4
 """How long a message may take until it is at all streams."""
 
-MOST_PROCESSOR = 0.002
+MOST_PROCESSOR = 0.0025
 """Seconds of processor time for each stream and message."""
 
 MOST_SLOWER = 1.3
