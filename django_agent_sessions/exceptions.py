@@ -19,6 +19,7 @@
     ├ WorkLimitError                               the work is too much for one request
     ├ ReasonError (ValueError)                     the reason of an action is too long
     │  └ ReasonRequiredError                       an action requires a reason
+    ├ ErasureReceiptError (ValueError)             not a receipt, or its signature is wrong
     ├ AuditError                                   audit events are append-only
     └ BlobError
        └ BlobNotFoundError
@@ -129,6 +130,10 @@ class LegalHoldError(AgentSessionsError, ProtectedError):
 
 class QuotaExceededError(AgentSessionsError):
     """A request would exceed a quota of the session's owner; the message names the remedy."""
+
+
+class ErasureReceiptError(AgentSessionsError, ValueError):
+    """A file is not the receipt of an erasure, or its signature is wrong."""
 
 
 class RedactionScopeError(AgentSessionsError, ValueError):

@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connections, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.db import bridge
@@ -65,7 +65,7 @@ def record(
     event = AuditEvent(
         action=action,
         actor_id=_key(actor),
-        actor=_name(actor),
+        actor=actor_name(actor),
         session=session,
         target=target,
         reason=mask_reason(reason, secrets),
@@ -118,6 +118,26 @@ def mask_reasons(session: UUID, secrets: Collection[str], *, using: str) -> int:
     return len(masked)
 
 
+def pseudonymize(key: str, names: Collection[str], pseudonym: str, *, using: str) -> int:
+    """Replace a user's key and names in all events, for an erasure; the events stay.
+
+    ``key`` is replaced as the actor's key, and ``names`` in the reasons of all events. Returns the
+    number of events of the actor.
+    """
+    from django_agent_sessions.content import masking
+
+    rows = _events(using)
+    named = Q()
+    for name in names:
+        named |= Q(reason__icontains=name)
+    with _permitted("erase", using):
+        if named:
+            for event, reason in list(rows.filter(named).values_list("pk", "reason")):
+                masked = masking.mask_texts(reason, names)[:MAX_REASON]
+                rows.filter(pk=event).update(reason=masked)
+        return rows.filter(actor_id=key).update(actor_id=pseudonym, actor=pseudonym)
+
+
 def _events(using: str) -> QuerySet[AuditEvent]:
     """Return the events without the guard of their own queryset."""
     return QuerySet(AuditEvent, using=using)
@@ -125,7 +145,7 @@ def _events(using: str) -> QuerySet[AuditEvent]:
 
 @contextmanager
 def _permitted(action: str, using: str) -> Iterator[None]:
-    """Let PostgreSQL's trigger permit deletions (``purge``) or new reasons (``mask``)."""
+    """Let PostgreSQL's trigger permit ``purge``, ``mask`` (reasons) or ``erase`` (also actors)."""
     with transaction.atomic(using), connections[using].cursor() as cursor:
         guarded = connections[using].vendor == "postgresql"
         if guarded:
@@ -142,7 +162,8 @@ def _key(actor: Any) -> str:
     return "" if key is None else str(key)[:_MAX_NAME]
 
 
-def _name(actor: Any) -> str:
+def actor_name(actor: Any) -> str:
+    """Return the name of a user or program as events have it."""
     if actor is None:
         return ""
     name = actor.get_username() if hasattr(actor, "get_username") else str(actor)

@@ -23,6 +23,7 @@ ACTIONS: Final = frozenset(
         AuditEvent.Action.REWOUND,
         AuditEvent.Action.RESTORED,
         AuditEvent.Action.BRANCH_DELETED,
+        AuditEvent.Action.ERASED,
     }
 )
 """The actions that have a reason; the setting ``REASON_REQUIRED`` names those that require one."""

@@ -261,6 +261,7 @@ class Migration(migrations.Migration):
                             ("rewound", "rewound to an earlier message"),
                             ("restored", "branch or snapshot restored"),
                             ("branch_deleted", "branch deleted"),
+                            ("erased", "person erased"),
                             ("repaired", "repaired by an integrity check"),
                         ],
                         max_length=32,

@@ -34,6 +34,7 @@ class AuditEvent(models.Model):
         REWOUND = "rewound", _("rewound to an earlier message")
         RESTORED = "restored", _("branch or snapshot restored")
         BRANCH_DELETED = "branch_deleted", _("branch deleted")
+        ERASED = "erased", _("person erased")
         REPAIRED = "repaired", _("repaired by an integrity check")
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

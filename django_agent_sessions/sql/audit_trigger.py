@@ -17,6 +17,11 @@ BEGIN
         AND to_jsonb(NEW) - 'reason' = to_jsonb(OLD) - 'reason' THEN
         RETURN NEW;
     END IF;
+    IF TG_OP = 'UPDATE' AND current_setting('agent_sessions.erase', true) = 'on'
+        AND to_jsonb(NEW) - ARRAY['actor', 'actor_id', 'reason']
+            = to_jsonb(OLD) - ARRAY['actor', 'actor_id', 'reason'] THEN
+        RETURN NEW;
+    END IF;
     RAISE EXCEPTION 'audit events are only ever added; see manage.py purge_audit_events'
         USING ERRCODE = 'restrict_violation';
 END """

@@ -20,6 +20,7 @@ from django_agent_sessions.models import (
     Session,
     SessionAgent,
     SessionMessage,
+    SessionMultiAgent,
     SessionRelated,
     Snapshot,
     StoredObject,
@@ -103,6 +104,34 @@ def discard_originals(
     with secure_delete(using):
         rows.update_locked(message=F("redact_message"), **columns)
     update_references(using, session, keys)
+
+
+def clear_copied_content(using: str, session: Session) -> None:
+    """Empty what a fork has of its source besides the messages, with the session locked.
+
+    Its title, metadata and states become empty; its snapshots and stored objects are deleted.
+    """
+    with secure_delete(using):
+        Session.objects.using(using).filter(pk=session.pk).update_locked(title="", metadata={})
+        _clear_states(SessionAgent, _EMPTY_STATES, using=using, session=session.pk)
+        _clear_states(SessionMultiAgent, {"state": {}}, using=using, session=session.pk)
+        Snapshot.objects.using(using).filter(session=session.pk).delete()
+        StoredObject.objects.using(using).filter(session=session.pk).delete()
+    increment_redaction_epoch(using, session)
+
+
+_EMPTY_STATES: Mapping[str, Any] = {
+    "state": {},
+    "conversation_manager_state": {},
+    "internal_state": {},
+    "window": None,
+}
+
+
+def _clear_states(model: Any, empty: Mapping[str, Any], *, using: str, session: UUID) -> None:
+    rows = model._base_manager.using(using).filter(session=session)
+    for key in list(rows.values_list("pk", flat=True)):
+        rows.filter(pk=key).update(**sealed_columns(model, key, empty))
 
 
 def replace_references(using: str, snapshot: UUID, messages: list[Any], length: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._content_rows import Copy, are_short, content_versions, walk
 from ._content_writes import (
+    clear_copied_content,
     discard_originals,
     increment_redaction_epoch,
     is_original_kept,
@@ -37,6 +38,7 @@ __all__ = [
     "VariantRow",
     "agents_with_windows",
     "are_short",
+    "clear_copied_content",
     "content_versions",
     "discard_originals",
     "has_variants",

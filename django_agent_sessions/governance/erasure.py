@@ -1,0 +1,311 @@
+"""Erase a person: every session of an owner, its copies, and the person's name in the audit trail.
+
+::
+
+    from django_agent_sessions.governance.erasure import erase
+
+    print(erase(user, reason="Request 31", dry_run=True).counts)
+    receipt = erase(user, reason="Request 31", actor=request.user)
+    Path("receipt.json").write_text(receipt.to_json())
+
+The forks of other owners are changed first and the sessions are deleted after them, because a
+fork is found by its origin. After an interruption, the same call does the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from uuid import UUID
+
+from django.contrib.auth import get_user_model
+from django.core.files.storage import storages
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from django_agent_sessions import audit
+from django_agent_sessions.db import bridge
+from django_agent_sessions.exceptions import ConfigurationError, ReasonRequiredError
+from django_agent_sessions.models import (
+    AuditEvent,
+    Blob,
+    MessageFeedback,
+    RedactedOriginal,
+    Session,
+    SessionMessage,
+    StoredObject,
+    UsageRollup,
+    deletion,
+    holds,
+)
+from django_agent_sessions.store.contents import clear_copied_content, discard_originals
+from django_agent_sessions.values.owners import EVERYBODY, NOBODY, owner_key
+
+from . import reasons
+from .erasure_receipt import ErasureReceipt, hashed, verify
+from .redaction import WholeMessage, descendants_of, redact
+from .session_change import SessionChange, change
+
+__all__ = ["ErasureReceipt", "Forks", "erase", "verify"]
+
+Forks = Literal["redact", "delete"]
+
+logger = logging.getLogger("django_agent_sessions")
+
+_BATCH = 500
+_SHORTEST_NAME = 3
+
+
+def erase(
+    owner: Any,
+    *,
+    reason: str,
+    actor: Any = None,
+    forks: Forks = "redact",
+    dry_run: bool = False,
+    using: str | None = None,
+) -> ErasureReceipt:
+    """Erase everything of an owner; the user's own row is left to the project.
+
+    It commits in batches, unless a transaction is open, and can be repeated after an interruption.
+
+    Args:
+        owner: The user, or the user's primary key, also of a deleted user.
+        reason: The reason, for the audit trail; the person's name is masked in it.
+        actor: The user who erases, or a text that names a program.
+        forks: What becomes of forks that other owners have of the person's sessions. ``"redact"``
+            blanks the copied messages, and empties the titles, metadata, states and snapshots;
+            ``"delete"`` deletes the forks.
+        dry_run: Count, and change nothing.
+        using: The database alias.
+
+    Raises:
+        ConfigurationError: The owner is not a user, or ``forks`` has another value.
+        LegalHoldError: A session of the person, a fork, or a session with feedback of the person
+            is under legal hold; its ``protected_objects`` has the sessions. Nothing was changed.
+        ReasonRequiredError: The reason is blank, and ``dry_run`` is false.
+    """
+    key = owner_key(owner)
+    if key is NOBODY or key is EVERYBODY:
+        raise ConfigurationError("erase() requires a user or a user's primary key as the owner")
+    if forks not in ("redact", "delete"):
+        raise ConfigurationError(f"forks is {forks!r}, not 'redact' or 'delete'")
+    alias = bridge.database(using)
+    erasure = _Erasure(alias, key, forks)
+    if dry_run:
+        return erasure.receipt(actor, dry_run=True)
+    reason = reasons.clean_reason(AuditEvent.Action.ERASED, reason, what="erasing a person")
+    if not reason:
+        raise ReasonRequiredError("erasing a person: a reason is required")
+    holds.check_none_held(erasure.changed_sessions(), "erasing a person")
+    return erasure.run(audit.mask_reason(reason, erasure.names), actor)
+
+
+@dataclass
+class _Erasure:
+    using: str
+    key: Any
+    how: Forks
+    fork_keys: list[UUID] = field(init=False)
+    names: list[str] = field(init=False)
+    counts: dict[str, int] = field(init=False)
+    person: str = field(init=False)
+    fork_messages: list[str] = field(default_factory=list)
+    files_left: int = 0
+
+    def __post_init__(self) -> None:
+        self.person = hashed("person", self.key)
+        self.names = self._names()
+        self.fork_keys = self._forks()
+        self.counts = self._count()
+
+    # --- what belongs to the person ----------------------------------------------------------
+
+    @property
+    def sessions(self) -> Any:
+        return Session.objects.using(self.using).filter(owner=self.key)
+
+    @property
+    def feedback(self) -> Any:
+        return MessageFeedback.objects.using(self.using).filter(user=str(self.key))
+
+    @property
+    def objects(self) -> Any:
+        return StoredObject.objects.using(self.using).filter(owner=self.key)
+
+    @property
+    def usage(self) -> QuerySet[UsageRollup]:
+        owned = UsageRollup.Dimension.OWNER
+        return UsageRollup.objects.using(self.using).filter(dimension=owned, key=str(self.key))
+
+    @property
+    def forks(self) -> Any:
+        return Session.objects.using(self.using).filter(pk__in=self.fork_keys)
+
+    def changed_sessions(self) -> Any:
+        """Return all sessions that lose content."""
+        changed = Q(owner=self.key) | Q(pk__in=self.fork_keys)
+        changed |= Q(pk__in=self.feedback.order_by().values("session"))
+        changed |= Q(pk__in=self.objects.exclude(session=None).order_by().values("session"))
+        return Session.objects.using(self.using).filter(changed)
+
+    def copied_messages(self, fork: UUID) -> QuerySet[SessionMessage]:
+        """Return the messages of a fork that are copies, unless another owner has the original."""
+        rows = SessionMessage.objects.using(self.using)
+        others = rows.filter(pk=OuterRef("source")).exclude(session__owner=self.key)
+        copies: QuerySet[SessionMessage] = rows.filter(session=fork, source__isnull=False)
+        return copies.filter(~Exists(others))
+
+    def _names(self) -> list[str]:
+        user = get_user_model()._default_manager.using(self.using).filter(pk=self.key).first()
+        names = set()
+        if user is not None:
+            email = getattr(user, user.get_email_field_name(), "")
+            full = user.get_full_name() if hasattr(user, "get_full_name") else ""
+            names = {user.get_username(), email, full}
+        events = AuditEvent.objects.using(self.using).filter(actor_id=str(self.key)).order_by()
+        names |= set(events.values_list("actor", flat=True).distinct())
+        return sorted(name for name in names if name and len(name) >= _SHORTEST_NAME)
+
+    def _forks(self) -> list[UUID]:
+        found: set[UUID] = set()
+        for session in self.sessions.order_by().values_list("pk", flat=True):
+            found.update(descendants_of(session, using=self.using))
+        rows = Session.objects.using(self.using).filter(pk__in=found).exclude(owner=self.key)
+        return list(rows.order_by("pk").values_list("pk", flat=True))
+
+    def _count(self) -> dict[str, int]:
+        messages = SessionMessage.objects.using(self.using)
+        return {
+            "sessions": self.sessions.count(),
+            "messages": messages.filter(session__owner=self.key).count(),
+            "feedback": self.feedback.count(),
+            "objects": self.objects.count(),
+            "files": self._blobs().count(),
+            "usage": self.usage.count(),
+            "audit_events": AuditEvent.objects.using(self.using)
+            .filter(actor_id=str(self.key))
+            .count(),
+            "fork_sessions": len(self.fork_keys),
+            "fork_messages": sum(self.copied_messages(fork).count() for fork in self.fork_keys),
+        }
+
+    def _blobs(self) -> QuerySet[Blob]:
+        changed = Q(session__owner=self.key)
+        if self.how == "delete":
+            changed |= Q(session__in=self.fork_keys)
+        return Blob.objects.using(self.using).filter(changed)
+
+    # --- erasing -----------------------------------------------------------------------------
+
+    @property
+    def via(self) -> str:
+        """What the audit events of the deleted sessions have as ``via``."""
+        return f"erasure {self.person}"
+
+    def run(self, reason: str, actor: Any) -> ErasureReceipt:
+        # A person who erases is not named either.
+        actor = self.person if self._is_person(actor) else actor
+        files = list(self._blobs().order_by().values_list("storage", "file"))
+        for fork in self.fork_keys if self.how == "redact" else []:
+            self._redact_fork(fork, reason, actor)
+        with audit.acting(actor, via=self.via, reason=reason):
+            if self.how == "delete":
+                self.forks.delete()
+            self.feedback.delete()
+            self._delete_originals()
+            self.sessions.delete()
+            deletion.delete_tombstones(Session.objects.using(self.using))
+        self.objects.delete()
+        self.usage.delete()
+        audit.pseudonymize(str(self.key), self.names, self.person, using=self.using)
+        self.files_left = sum(not _delete_file(storage, file) for storage, file in files)
+        figures = {name: count for name, count in self.counts.items() if count}
+        event = audit.record(
+            AuditEvent.Action.ERASED,
+            actor=actor,
+            reason=reason,
+            details={"person": self.person, "forks": self.how, **figures},
+            using=self.using,
+        )
+        return self.receipt(actor, event=event)
+
+    def _is_person(self, actor: Any) -> bool:
+        return str(getattr(actor, "pk", None)) == str(self.key) or str(actor) in self.names
+
+    def _redact_fork(self, fork: UUID, reason: str, actor: Any) -> None:
+        keys = list(self.copied_messages(fork).order_by("pk").values_list("pk", flat=True))
+        self.fork_messages += [hashed("message", key) for key in keys]
+        for start in range(0, len(keys), _BATCH):
+            scopes = map(WholeMessage, keys[start : start + _BATCH])
+            redact(fork, *scopes, reason=reason, actor=actor, using=self.using)
+
+        def clear(current: SessionChange) -> None:
+            holds.refuse_if_held(current.session, "erasing a person")
+            rows = RedactedOriginal.objects.using(self.using).filter(session=fork)
+            for start in range(0, len(keys), _BATCH):
+                batch = keys[start : start + _BATCH]
+                discard_originals(self.using, fork, self._redacted(batch))
+                rows.filter(message__in=batch).delete()
+            clear_copied_content(self.using, current.session)
+            current.changed = True
+
+        change(fork, clear, what=f"erasing a person in session {fork}", using=self.using)
+
+    def _redacted(self, keys: list[UUID]) -> list[UUID]:
+        rows = SessionMessage.objects.using(self.using).filter(pk__in=keys)
+        found = rows.filter(redacted_at__isnull=False, redact_message__isnull=False)
+        return list(found.values_list("pk", flat=True))
+
+    def _delete_originals(self) -> None:
+        """Delete the digests of redacted messages, which outlive a session otherwise."""
+        own = self.sessions.order_by().values("pk")
+        RedactedOriginal.objects.using(self.using).filter(session__in=own).delete()
+
+    # --- the receipt -------------------------------------------------------------------------
+
+    def receipt(
+        self, actor: Any, *, event: AuditEvent | None = None, dry_run: bool = False
+    ) -> ErasureReceipt:
+        keys = set(self.sessions.values_list("pk", flat=True)) if dry_run else self._deleted()
+        held = self.changed_sessions().filter(legal_hold=True).order_by("pk")
+        held_keys = tuple(held.values_list("pk", flat=True))
+        return ErasureReceipt(
+            person=self.person,
+            at=timezone.now().isoformat(),
+            by=audit.actor_name(actor),
+            event="" if event is None else str(event.pk),
+            forks=self.how,
+            counts=self.counts,
+            sessions=_hashes(keys - set(self.fork_keys)),
+            fork_sessions=_hashes(self.fork_keys),
+            fork_messages=sorted(self.fork_messages),
+            held=_hashes(held_keys),
+            files_left=self.files_left,
+            dry_run=dry_run,
+            held_sessions=held_keys,
+        )
+
+    def _deleted(self) -> set[UUID]:
+        """Return the sessions that this erasure deleted, also before it was interrupted."""
+        deleted = AuditEvent.Action.DELETED
+        events = AuditEvent.objects.using(self.using).filter(action=deleted, details__via=self.via)
+        return {key for key in events.values_list("session", flat=True) if key is not None}
+
+
+def _hashes(keys: Iterable[UUID]) -> list[str]:
+    return sorted(hashed("session", key) for key in keys)
+
+
+def _delete_file(storage: str, file: str) -> bool:
+    """Delete a file that the deletion of its row left; return whether it is gone."""
+    try:
+        if storages[storage].exists(file):
+            storages[storage].delete(file)
+    except Exception:
+        # A storage raises errors of its own; the rows are gone, and a later run deletes the file.
+        logger.warning("A file of an erased session could not be deleted", exc_info=True)
+        return False
+    return True

@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+from django_agent_sessions import audit
+from django_agent_sessions.exceptions import (
+    ConfigurationError,
+    ErasureReceiptError,
+    LegalHoldError,
+    ReasonRequiredError,
+)
+from django_agent_sessions.governance import legal_hold
+from django_agent_sessions.governance.erasure import erase, verify
+from django_agent_sessions.models import (
+    AuditEvent,
+    MessageFeedback,
+    Session,
+    SessionAgent,
+    SessionMessage,
+    StoredObject,
+    UsageRollup,
+    deletion,
+)
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.owners import EVERYBODY, NOBODY
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+WORD = "zanzibarine"
+
+
+def user(text: str) -> dict:
+    return {"role": "user", "content": text}
+
+
+@pytest.fixture
+def lovelace(django_user_model):
+    return django_user_model.objects.create_user("lovelace-1815", email="lovelace@example.org")
+
+
+@pytest.fixture
+def person(lovelace, bob):
+    """Lovelace with a conversation, a fork of it that is Bob's, feedback, usage and events."""
+    store = SessionStore(owner=lovelace)
+    session = store.open("hers", title=f"{WORD} title")
+    agent = store.agents.open(session)
+    store.append_many(agent, [user(f"{WORD} one"), user(f"{WORD} two")])
+    store.branches.create(agent, name="side")
+    store.snapshots.take(agent)
+    SessionAgent.objects.update(state={"note": WORD})
+    fork = SessionStore(owner=EVERYBODY).sessions.fork(session)
+    Session.objects.filter(pk=fork.id).update(owner=bob)
+    bobs = SessionStore(owner=bob)
+    theirs = bobs.agents.open(fork)
+    bobs.append(theirs, user("Bob's own words"))
+    message = SessionMessage.objects.get(session=fork.id, message_id=2)
+    MessageFeedback.objects.create(
+        session_id=fork.id, message=message, user=str(lovelace.pk), value=1, comment=WORD
+    )
+    UsageRollup.objects.create(dimension="owner", period="2026-01-01", key=str(lovelace.pk))
+    audit.record(AuditEvent.Action.READ, session=fork.id, actor=lovelace)
+    audit.record(AuditEvent.Action.READ, actor=bob, reason="asked by lovelace-1815")
+    StoredObject.objects.create(owner=lovelace, key="notes", digest="d")
+    return session, fork
+
+
+def stored() -> str:
+    """Return everything that the tables of this app contain, as text."""
+    names = [name for name in connection.introspection.table_names() if "agent_sessions" in name]
+    found = []
+    with connection.cursor() as cursor:
+        for name in names:
+            cursor.execute(f"SELECT * FROM {name}")
+            found += [str(row) for row in cursor.fetchall()]
+    return "\n".join(found)
+
+
+def test_no_word_and_no_name_of_the_person_is_stored_and_the_receipt_verifies(person, lovelace):
+    _session, fork = person
+    assert WORD in stored()
+    assert "lovelace-1815" in stored()
+
+    receipt = erase(lovelace, reason="Request 31 of lovelace-1815", actor="desk")
+
+    assert WORD not in stored()
+    assert "lovelace-1815" not in stored()
+    texts = SessionMessage.objects.filter(session=fork.id).order_by("message_id")
+    assert texts.values_list("text", flat=True)[2] == "Bob's own words"
+    assert [*Session.objects.values_list("pk", flat=True)] == [fork.id]
+    assert not MessageFeedback.objects.exists()
+    assert not StoredObject.objects.exists()
+    assert not UsageRollup.objects.exists()
+    assert AuditEvent.objects.filter(actor_id=receipt.person, action="read").count() == 1
+    event = AuditEvent.objects.get(action="erased")
+    assert (event.actor, str(event.pk)) == ("desk", receipt.event)
+    assert {**receipt.counts, "audit_events": 0} == {
+        "sessions": 1,
+        "messages": 4,
+        "feedback": 1,
+        "objects": 1,
+        "files": 0,
+        "usage": 1,
+        "audit_events": 0,
+        "fork_sessions": 1,
+        "fork_messages": 2,
+    }
+    text = receipt.to_json()
+    assert verify(text) == []
+    assert WORD not in text
+    assert "lovelace" not in text
+    assert str(fork.id) not in text
+
+
+def test_a_fork_is_deleted_by_choice(person, lovelace):
+    receipt = erase(lovelace, reason="Request 31", forks="delete")
+
+    assert not Session.objects.exists()
+    assert not SessionMessage.objects.exists()
+    assert verify(receipt.to_json()) == []
+
+
+@pytest.mark.parametrize("row", ["session", "fork's message", "usage", "event"])
+def test_a_receipt_stops_verifying_when_a_row_is_put_back(person, lovelace, row):
+    session, fork = person
+    text = erase(lovelace, reason="Request 31").to_json()
+    assert verify(text) == []
+
+    if row == "session":
+        Session.objects.create(pk=session.id, session_id="another name")
+    elif row == "usage":
+        UsageRollup.objects.create(dimension="owner", period="2026-01-01", key=str(lovelace.pk))
+    elif row == "event":
+        audit.record(AuditEvent.Action.READ, actor=lovelace)
+    else:
+        message = SessionMessage.objects.filter(session=fork.id, message_id=0)
+        message.update(redacted_at=None)
+
+    assert len(verify(text)) == 1
+
+
+def test_a_changed_receipt_is_refused(person, lovelace):
+    document = json.loads(erase(lovelace, reason="Request 31").to_json())
+    document["receipt"]["counts"]["sessions"] = 2
+
+    for text in (json.dumps(document), "{}", "no JSON"):
+        with pytest.raises(ErasureReceiptError):
+            verify(text)
+
+
+def test_a_receipt_holds_after_the_secret_key_was_replaced(person, lovelace, settings):
+    session, _fork = person
+    text = erase(lovelace, reason="Request 31").to_json()
+
+    settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
+    settings.SECRET_KEY = "new" * 20
+
+    assert verify(text) == []
+    Session.objects.create(pk=session.id, session_id="another name")
+    assert len(verify(text)) == 1
+
+
+@pytest.mark.parametrize("held", [0, 1])
+def test_a_legal_hold_refuses_the_erasure_with_the_sessions(person, lovelace, held):
+    legal_hold.hold(person[held].id, reason="Case 7")
+    before = stored()
+
+    with pytest.raises(LegalHoldError) as caught:
+        erase(lovelace, reason="Request 31")
+
+    assert {row.pk for row in caught.value.protected_objects} == {person[held].id}
+    assert stored() == before
+    assert erase(lovelace, reason="", dry_run=True).held_sessions == (person[held].id,)
+
+
+def test_a_dry_run_counts_and_changes_nothing(person, lovelace):
+    before = stored()
+
+    receipt = erase(lovelace, reason="", dry_run=True)
+
+    assert stored() == before
+    assert (receipt.counts["sessions"], receipt.counts["fork_messages"]) == (1, 2)
+    with pytest.raises(ErasureReceiptError):
+        verify(receipt.to_json())
+
+
+@pytest.mark.parametrize("step", ["delete_sessions", "delete_tombstones"])
+def test_an_interrupted_erasure_is_completed_by_the_next_one(person, lovelace, monkeypatch, step):
+    with monkeypatch.context() as patch:
+        patch.setattr(deletion, step, lambda *args: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            erase(lovelace, reason="Request 31")
+
+    receipt = erase(lovelace.pk, reason="Request 31")
+
+    assert WORD not in stored()
+    assert len(receipt.sessions) == 1
+    assert verify(receipt.to_json()) == []
+
+
+def test_a_person_who_erases_is_not_named(person, lovelace):
+    receipt = erase(lovelace, reason="My own request", actor=lovelace)
+
+    assert "lovelace-1815" not in stored()
+    assert receipt.by == receipt.person
+
+
+@pytest.mark.parametrize("owner", [NOBODY, EVERYBODY, None])
+def test_only_a_user_can_be_erased(db, owner):
+    with pytest.raises(ConfigurationError):
+        erase(owner, reason="Request 31")
+
+
+def test_a_reason_is_required(lovelace):
+    with pytest.raises(ReasonRequiredError):
+        erase(lovelace, reason=" ")
+
+
+def test_the_command_writes_a_receipt_and_a_page_and_verifies(person, lovelace, tmp_path):
+    paths = {"receipt": tmp_path / "receipt.json", "html": tmp_path / "receipt.html"}
+
+    call_command("erase_agent_sessions", owner="lovelace-1815", reason="Request 31", **paths)
+
+    out = StringIO()
+    call_command("erase_agent_sessions", verify=paths["receipt"], stdout=out)
+    assert "holds" in out.getvalue()
+    receipt = json.loads(paths["receipt"].read_text())["receipt"]
+    assert receipt["sessions"][0] in paths["html"].read_text()
+    Session.objects.create(session_id="new", owner=lovelace)
+    with pytest.raises(CommandError, match="does not hold"):
+        call_command("erase_agent_sessions", verify=paths["receipt"])
+
+
+def test_the_command_lists_the_sessions_under_legal_hold(person, lovelace):
+    legal_hold.hold(person[0].id, reason="Case 7")
+
+    with pytest.raises(CommandError, match=str(person[0].id)):
+        call_command("erase_agent_sessions", owner="lovelace-1815", reason="Request 31")
