@@ -110,9 +110,9 @@ class AgentSessionsSettings:
 
     REASON_REQUIRED: tuple[str, ...] = ("redacted", "held", "released")
     """Actions that require a reason, as the audit trail names them: ``redacted``, ``held``,
-    ``released``, ``exported``, ``deleted``, ``forked``, ``rewound``, ``restored`` and
-    ``branch_deleted``. A value replaces the default, so include what still requires one. See
-    :doc:`audit`."""
+    ``released``, ``exported``, ``deleted``, ``forked``, ``rewound``, ``restored``,
+    ``branch_deleted``, and ``erased``, which always requires one. A value replaces the default, so
+    include what still requires one. See :doc:`audit`."""
 
     DETECTORS: tuple[str, ...] = ()
     """Dotted paths of additional detectors: see :mod:`django_agent_sessions.content.detectors`."""
