@@ -10,7 +10,7 @@ import dataclasses
 import difflib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, get_args, get_origin, get_type_hints
 
 from django.conf import settings as django_settings
@@ -156,6 +156,11 @@ class AgentSessionsSettings:
     API: a fork, a branch, a message of a chat client. It is summed at most once an hour, and kept
     in the default cache. ``None`` for no limit."""
 
+    RETENTION: Mapping[str, Any] = field(default_factory=dict)
+    """How long sessions, audit events and usage are kept: a dict with ``SESSIONS`` (lifetimes by
+    namespace), ``AUDIT_EVENTS`` and ``USAGE``. ``manage.py prune_agent_sessions`` deletes what is
+    older: see :doc:`retention`. By default only sessions whose ``expires_at`` is over."""
+
     EVENTS_POLL_SECONDS: int | float = 1
     """Seconds between two polls of a process for the events of all sessions that it streams. A
     poll is one small query, and only runs while a client is connected."""
@@ -246,6 +251,8 @@ def _problem(value: object, hint: Any) -> str:
         # Only its type: the value may be a secret that was put here by mistake.
         invalid = [type(item).__name__ for item in value if not isinstance(item, str)]
         return f"has an item of type {invalid[0]}" if invalid else ""
+    if get_origin(hint) is Mapping:
+        return "" if isinstance(value, Mapping) else f"is of type {type(value).__name__}"
     if type(value) not in (get_args(hint) or (hint,)):
         return f"is of type {type(value).__name__}"
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -262,8 +269,10 @@ _TYPES: dict[Any, str] = {
     str: "a string",
     str | None: "a string, or None",
     tuple[str, ...]: "a list of strings",
+    Mapping[str, Any]: "a dict",
 }
 _EXAMPLES = {
+    "RETENTION": ', such as {"SESSIONS": {"*": {"IDLE": timedelta(days=365)}}}',
     "REDACT_ON_WRITE": ', such as ["card"]',
     "REASON_REQUIRED": ', such as ["redacted", "deleted"]',
     "DIALECTS": ', such as ["project.dialects.Parrot"]',

@@ -18,7 +18,6 @@ from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.values.ids import id_for_time
 from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import NewMessage
 from tests.store.test_async import SYNC
@@ -144,32 +143,27 @@ def test_the_example_of_every_session_of_a_user_leaves_others_alone() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_retention_job_deletes_what_is_over_and_not_held(store) -> None:
-    now = timezone.now()
-    yesterday, tomorrow = now - timedelta(days=1), now + timedelta(days=1)
-    for name, expires, held in [
-        ("expired", yesterday, False),
-        ("expired, but held", yesterday, True),
-        ("expires tomorrow", tomorrow, False),
-        ("never expires", None, False),
-    ]:
-        session = store.open(name)
-        Session.objects.filter(pk=session.id).update(expires_at=expires, legal_hold=held)
-    old = now - timedelta(days=366)
-    for place, name in enumerate(["old", "old, but held", "old, but in use"]):
-        store.create(name, id=id_for_time(old, place))
-    Session.objects.filter(session_id__in=["old", "old, but held"]).update(last_activity_at=old)
+def test_the_examples_of_retention_delete_explain_and_prove(store, settings) -> None:
+    block = re.search(r"```python\n(.*?)```", (DOCS / "retention.md").read_text(), re.DOTALL)
+    namespace: dict[str, Any] = {}
+    exec(block[1], namespace)  # type: ignore[index] # noqa: S102 - our own page
+    settings.AGENT_SESSIONS = namespace["AGENT_SESSIONS"]
+    old = timezone.now() - timedelta(days=366)
+    keys = {name: store.open(name).id for name in ("old", "old, but held", "old, but in use")}
+    Session.objects.exclude(session_id="old, but in use").update(last_activity_at=old)
     Session.objects.filter(session_id="old, but held").update(legal_hold=True)
+    session = Session.objects.get(session_id="old")
 
-    example("scaling.md", "delete_what_is_over")()
+    explained = example("retention.md", "explain")(session)
+    assert explained.endswith(", time since the last activity")
+    assert not example("retention.md", "sessions_to_review")()
+    assert example("retention.md", "prune_for_ten_minutes")() == (1, True)
 
-    assert set(Session.objects.values_list("session_id", flat=True)) == {
-        "expired, but held",
-        "expires tomorrow",
-        "never expires",
-        "old, but held",
-        "old, but in use",
-    }
+    left = Session.objects.values_list("session_id", flat=True)
+    assert set(left) == {"old, but held", "old, but in use"}
+    [proof] = example("retention.md", "proof_of_deletion")(keys["old"])
+    run = example("retention.md", "events_of_run")(proof.target)
+    assert [event.action for event in run] == ["deleted", "pruned"]
 
 
 @pytest.mark.parametrize(("kind", "name"), SYNC)

@@ -50,13 +50,13 @@ def delete_large(count: int) -> dict[str, Any]:
 
 def _measured(delete: Any) -> dict[str, Any]:
     started = time.perf_counter()
-    with _timed_transactions() as lasted:
+    with timed_transactions() as lasted:
         rows = delete()
     return {"rows": rows, "seconds": time.perf_counter() - started, "transactions": lasted}
 
 
 @contextmanager
-def _timed_transactions() -> Iterator[list[float]]:
+def timed_transactions() -> Iterator[list[float]]:
     """Times each transaction from its beginning to its commit: no lock of it is held longer."""
     lasted: list[float] = []
     begun = [0.0]

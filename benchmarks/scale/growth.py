@@ -123,7 +123,7 @@ def _deletion(process: Process) -> None:
     }
     rows = []
     for name, asked in deletions.items():
-        writer = _Writer(process.name)
+        writer = Writer(process.name)
         writer.start()
         time.sleep(QUIET)
         begun = time.monotonic()
@@ -139,7 +139,7 @@ def _deletion(process: Process) -> None:
     print("\n" + table(head, rows))
 
 
-class _Writer(threading.Thread):
+class Writer(threading.Thread):
     """Appends to other sessions, a hundred times a second, by a process of its own."""
 
     def __init__(self, database: str) -> None:

@@ -6,10 +6,15 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
+from typing import Any
 
 from benchmarks import base_settings as base
 from benchmarks.base_settings import *  # noqa: F403 - settings build on settings
 from benchmarks.postgresql import entry
+
+IDLE = timedelta(days=82)
+"""After which a tenth of the sessions of 90 days is due; the newest is a day old."""
 
 DATABASES = {"default": entry(os.environ["SCALE_DATABASE"], CONN_MAX_AGE=600)}
 ROOT_URLCONF = "benchmarks.scale.urls"
@@ -43,4 +48,6 @@ TEMPLATES = [
 ]
 # Few users send very many requests.
 REST_FRAMEWORK = {"DEFAULT_THROTTLE_RATES": {"agent-sessions": None, "agent-sessions-search": None}}
-AGENT_SESSIONS = {"FULL_TEXT_SEARCH": "simple"} if os.environ.get("SCALE_SEARCH") else {}
+AGENT_SESSIONS: dict[str, Any] = {"RETENTION": {"SESSIONS": {"*": {"IDLE": IDLE}}}}
+if os.environ.get("SCALE_SEARCH"):
+    AGENT_SESSIONS["FULL_TEXT_SEARCH"] = "simple"

@@ -13,8 +13,8 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
-_KEYS = frozenset({"first", "last"})
-"""Keys of messages, which only the event's own page shows."""
+_KEYS = frozenset({"first", "last", "by_namespace", "finished"})
+"""Keys of messages and figures in detail, which only the event's own page shows."""
 
 _PAGES: dict[str, Any] = {
     "messages": gettext_lazy("conversation"),
@@ -39,6 +39,9 @@ _COLUMNS: dict[str, Any] = {
     "window": gettext_lazy("context window"),
 }
 _FIGURES: dict[str, Any] = {
+    "sessions": ngettext_lazy("%(count)s session", "%(count)s sessions", "number"),
+    "audit_events": ngettext_lazy("%(count)s audit event", "%(count)s audit events", "number"),
+    "usage_rows": ngettext_lazy("%(count)s row of usage", "%(count)s rows of usage", "number"),
     "messages": ngettext_lazy("%(count)s message", "%(count)s messages", "number"),
     "set_aside": ngettext_lazy(
         "%(count)s message moved to a branch", "%(count)s messages moved to a branch", "number"
@@ -67,6 +70,8 @@ def _phrase(name: str, value: Any, within: bool) -> str:
         return _found_count(value, within)
     if name == "kinds" and isinstance(value, Mapping):
         return _("of which %(kinds)s") % {"kinds": _as_text(value)} if value else ""
+    if name == "sessions" and isinstance(value, list):
+        value = len(value)
     if name in _FIGURES and type(value) is int:
         return str(_FIGURES[name] % {"number": value, "count": number_format(value)})
     label_of: Callable[[str], Any] = {"page": _PAGES, "format": _FORMATS, "column": _COLUMNS}.get(

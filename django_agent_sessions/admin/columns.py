@@ -15,6 +15,7 @@ from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session
 
 from .changelist import SessionRowData
+from .deletion_dates import describe_rule, shown_deletion_date
 from .formatting import format_integer, format_tokens, to_local_time
 
 _MAX_LENGTH = 80
@@ -29,6 +30,9 @@ COLUMNS = (
     "tokens",
 )
 """The columns in order of importance: narrow screens show the first ones."""
+
+RETENTION_COLUMN = "deleted_from"
+"""The column that is shown if ``RETENTION`` has lifetimes for sessions."""
 
 
 class SessionColumnsMixin:
@@ -100,6 +104,20 @@ class SessionColumnsMixin:
             last_activity.isoformat(),
             last_activity.strftime("%Y-%m-%d"),
             last_activity.strftime("%H:%M"),
+        )
+
+    @admin.display(description=gettext_lazy("deleted from"), empty_value="–")
+    def deleted_from(self, session: Session) -> SafeString | None:
+        """Return the day from which retention deletes the session, with the rule as its title."""
+        date = shown_deletion_date(session)
+        if date is None:
+            return None
+        day = to_local_time(date.at)
+        return format_html(
+            '<time class="as-figure" datetime="{}" title="{}">{}</time>',
+            day.isoformat(),
+            describe_rule(date),
+            day.strftime("%Y-%m-%d"),
         )
 
 

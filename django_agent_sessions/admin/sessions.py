@@ -18,8 +18,9 @@ from django_agent_sessions.queries.search import find_sessions
 
 from . import export, hold_views
 from .changelist import SessionChangeList
-from .columns import COLUMNS, SessionColumnsMixin
+from .columns import COLUMNS, RETENTION_COLUMN, SessionColumnsMixin
 from .deletion import SessionDeletionMixin
+from .deletion_dates import has_lifetimes
 from .filters import FILTERS, PARAMETERS
 from .permissions import SessionPermission, may, reach, require
 
@@ -70,6 +71,9 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
 
     def has_hold_permission(self, request: HttpRequest) -> bool:
         return hold_views.may_hold(request)
+
+    def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
+        return (*COLUMNS, RETENTION_COLUMN) if has_lifetimes() else COLUMNS
 
     def lookup_allowed(self, lookup: str, value: str, request: Any = None) -> bool:
         """Allow our filters only: ``?title__startswith=`` would reveal titles."""

@@ -24,19 +24,23 @@ _MAX_NAME = 255
 MAX_REASON = 2000
 """The most characters of a reason."""
 
-_acting: ContextVar[tuple[Any, str, str]] = ContextVar(
-    "agent_sessions_actor", default=(None, "", "")
+_PURGE_BATCH = 5_000
+
+_acting: ContextVar[tuple[Any, str, str, UUID | None]] = ContextVar(
+    "agent_sessions_actor", default=(None, "", "", None)
 )
 
 
 @contextmanager
-def acting(actor: Any, *, via: str = "", reason: str = "") -> Iterator[None]:
-    """Set the actor, ``via`` and reason of events that are recorded in this block without an actor.
+def acting(
+    actor: Any, *, via: str = "", reason: str = "", target: UUID | None = None
+) -> Iterator[None]:
+    """Set actor, ``via``, reason and target of events recorded in this block without an actor.
 
     The deletion of a session is such an event: a cascade from its owner calls no code of ours
     that knows the user who deletes.
     """
-    token = _acting.set((actor, via, reason))
+    token = _acting.set((actor, via, reason, target))
     try:
         yield
     finally:
@@ -60,8 +64,8 @@ def record(
     """
     via = ""
     if actor is None:
-        actor, via, acting_reason = _acting.get()
-        reason = reason or acting_reason
+        actor, via, acting_reason, acting_target = _acting.get()
+        reason, target = reason or acting_reason, target or acting_target
     event = AuditEvent(
         action=action,
         actor_id=_key(actor),
@@ -87,13 +91,23 @@ def mask_reason(reason: str, secrets: Collection[str] = ()) -> str:
 
 
 def purge(before: datetime, *, using: str | None = None) -> int:
-    """Delete the events created before this time and return their number.
+    """Delete the events created before this time, in batches, and return their number.
 
     Events can be deleted in no other way.
     """
+    count = 0
+    while deleted := purge_batch(before, using=using):
+        count += deleted
+    return count
+
+
+def purge_batch(before: datetime, *, using: str | None = None) -> int:
+    """Delete as many of these events as one transaction should, and return their number."""
     alias = bridge.database(using)
+    old = _events(alias).filter(created_at__lt=before).order_by("created_at")
     with _permitted("purge", alias):
-        return _events(alias).filter(created_at__lt=before).delete()[0]
+        keys = list(old.values_list("pk", flat=True)[:_PURGE_BATCH])
+        return _events(alias).filter(pk__in=keys).delete()[0] if keys else 0
 
 
 def mask_reasons(session: UUID, secrets: Collection[str], *, using: str) -> int:

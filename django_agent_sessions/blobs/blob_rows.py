@@ -14,6 +14,7 @@ from django_agent_sessions.content import codec
 from django_agent_sessions.content.blob_refs import references
 from django_agent_sessions.content.exact_json import BLOB_MARKER
 from django_agent_sessions.models import Blob, BlobReference, Session, SessionMessage
+from django_agent_sessions.models.deletion import LockedSessions
 from django_agent_sessions.models.fields import CorruptPayload
 
 from . import blob_files
@@ -112,9 +113,17 @@ def delete_unreferenced(using: str, session: UUID) -> None:
         _drop_unused(using, session, {blob for _, blob in orphan_keys})
 
 
-def before_session_deletion(instance: Session, using: str, **kwargs: object) -> None:
+def before_session_deletion(
+    instance: Session, using: str, origin: object = None, **kwargs: object
+) -> None:
     """Delete a session's files when its deletion is committed; receiver of ``pre_delete``."""
-    _delete_files(using, Blob.objects.using(using).filter(session=instance.pk))
+    if not isinstance(origin, LockedSessions):
+        delete_session_files(using, [instance.pk])
+
+
+def delete_session_files(using: str, sessions: Collection[UUID]) -> None:
+    """Delete the files of sessions when the open transaction is committed."""
+    _delete_files(using, Blob.objects.using(using).filter(session__in=sessions))
 
 
 def _holds(column: str) -> Q:

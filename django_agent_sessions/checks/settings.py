@@ -15,6 +15,7 @@ from django.db import connections
 from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
+from django_agent_sessions.models.lifetimes import Lifetimes
 
 _Check = Callable[..., list[CheckMessage]]
 
@@ -129,6 +130,23 @@ def check_reasons(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
         for name in conf.get_settings().REASON_REQUIRED
         if name not in names
     ]
+
+
+@register
+@requires_valid("RETENTION")
+def check_retention(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Check the lifetimes, so that a typing error does not fail the job at night."""
+    try:
+        Lifetimes.from_settings()
+    except ConfigurationError as error:
+        return [Error(str(error), hint=_RETENTION_HINT, id="agent_sessions.E013")]
+    return []
+
+
+_RETENTION_HINT = (
+    'A valid value is {"SESSIONS": {"*": {"IDLE": timedelta(days=365)}}, "AUDIT_EVENTS": '
+    'timedelta(days=1095), "USAGE": timedelta(days=1095)}.'
+)
 
 
 @register

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from django_agent_sessions import audit
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
-from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
+from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE, LockedSessions
 from django_agent_sessions.models.holds import refuse_if_held
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def check_and_record_deletion(
     Every deletion by the ORM sends this signal, including a cascade from the owner. A session that
     was marked for deletion before has been recorded then.
     """
+    if isinstance(origin, LockedSessions):
+        return
     row: Session | None = instance
     if origin is not instance:
         # Lock the row, so that no other process can put it under hold before it is deleted.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import _ActionsContainer
+from argparse import ArgumentTypeError, _ActionsContainer
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import date, datetime, time
@@ -28,6 +28,8 @@ from django_agent_sessions.interchange.owner_mapping import find_user
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.querysets import SessionQuerySet, is_valid_in_all_time_zones
 from django_agent_sessions.values.ids import SessionKey
+
+_MAX_NUMBER = 1e9
 
 
 def add_database(parser: CommandParser) -> None:
@@ -120,6 +122,17 @@ def match_use_tz(moment: datetime) -> datetime:
     if timezone.is_aware(moment) == settings.USE_TZ:
         return moment
     return timezone.make_aware(moment) if settings.USE_TZ else timezone.make_naive(moment)
+
+
+def parse_number(value: str) -> float:
+    """Parse a positive number, for ``type=`` of an option."""
+    try:
+        number = float(value)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < _MAX_NUMBER:
+        raise ArgumentTypeError("use a number more than 0, such as 30")
+    return number
 
 
 def list_option(options: dict[str, Any], name: str) -> list[Any]:

@@ -21,10 +21,15 @@ class ProgressLine:
     """A line that is overwritten; it is written to terminals only."""
 
     def __init__(self, stream: TextIO, *, wanted: bool = True, total: int | None = None) -> None:
-        self._stream, self._total = stream, total
+        self._stream, self.total = stream, total
         self._shown = wanted and bool(getattr(stream, "isatty", lambda: False)())
         self._last = 0.0
         self._length = 0
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the stream is a terminal, so that a total is worth counting."""
+        return self._shown
 
     def show(self, done: int, words: str) -> None:
         """Show the progress, a few times per second at most."""
@@ -33,9 +38,9 @@ class ProgressLine:
             return
         self._last = now
         bar = ""
-        if self._total:
-            filled = min(_BAR_WIDTH, done * _BAR_WIDTH // self._total)
-            bar = f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {done}/{self._total}, "
+        if self.total:
+            filled = min(_BAR_WIDTH, done * _BAR_WIDTH // self.total)
+            bar = f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {done}/{self.total}, "
         self._write(bar + words)
 
     def clear(self) -> None:

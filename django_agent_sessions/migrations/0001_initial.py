@@ -263,6 +263,7 @@ class Migration(migrations.Migration):
                             ("branch_deleted", "branch deleted"),
                             ("erased", "person erased"),
                             ("repaired", "repaired by an integrity check"),
+                            ("pruned", "deleted after its retention time"),
                         ],
                         max_length=32,
                         verbose_name="action",
@@ -298,6 +299,7 @@ class Migration(migrations.Migration):
                     models.Index(fields=["actor_id", "id"], name="agent_sessions_audit_actor"),
                     models.Index(fields=["actor", "id"], name="agent_sessions_audit_name"),
                     models.Index(fields=["action", "id"], name="agent_sessions_audit_action"),
+                    models.Index(fields=["created_at"], name="agent_sessions_audit_time"),
                 ],
             },
         ),
@@ -1140,7 +1142,25 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="session",
-            index=models.Index(fields=["expires_at"], name="agent_sessions_session_expiry"),
+            index=models.Index(fields=["expires_at", "id"], name="agent_sessions_session_expiry"),
+        ),
+        migrations.AddIndex(
+            model_name="session",
+            index=models.Index(
+                fields=["namespace", "last_activity_at", "id"], name="agent_sessions_session_idle"
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="session",
+            index=models.Index(
+                fields=["namespace", "created_at", "id"], name="agent_sessions_session_age"
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="session",
+            index=models.Index(
+                fields=["namespace", "archived_at", "id"], name="agent_sessions_session_archive"
+            ),
         ),
         migrations.AddIndex(
             model_name="session",

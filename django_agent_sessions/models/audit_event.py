@@ -36,6 +36,7 @@ class AuditEvent(models.Model):
         BRANCH_DELETED = "branch_deleted", _("branch deleted")
         ERASED = "erased", _("person erased")
         REPAIRED = "repaired", _("repaired by an integrity check")
+        PRUNED = "pruned", _("deleted after its retention time")
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     action = models.CharField(_("action"), max_length=32, choices=Action)
@@ -73,6 +74,7 @@ class AuditEvent(models.Model):
             models.Index(fields=["actor_id", "id"], name="agent_sessions_audit_actor"),
             models.Index(fields=["actor", "id"], name="agent_sessions_audit_name"),
             models.Index(fields=["action", "id"], name="agent_sessions_audit_action"),
+            models.Index(fields=["created_at"], name="agent_sessions_audit_time"),
         ]
 
     def __str__(self) -> str:

@@ -37,6 +37,14 @@ session_tombstoned = Signal()
 """Sent in each transaction that deletes only some messages of a session, which is locked and not
 under legal hold; arguments as of ``pre_delete``. The first one makes it a tombstone."""
 
+
+class LockedSessions(models.QuerySet[Any]):
+    """Sessions that the caller has locked, found without a legal hold, and recorded as deleted.
+
+    The receivers of ``pre_delete`` would do that for each of them.
+    """
+
+
 DeletionResult: TypeAlias = tuple[int, dict[str, int]]
 """Result of a deletion in Django: the number of rows, and the numbers by model."""
 
@@ -52,7 +60,7 @@ def delete_sessions(sessions: models.QuerySet[Any]) -> DeletionResult:
     count: Counter[str] = Counter()
     rows = sessions.model._base_manager.using(sessions.db)
     for keys in _keys(sessions):
-        for group, is_large in _groups(sessions, keys):
+        for group, is_large in groups(sessions, keys):
             if is_large:
                 count += delete_session(rows.filter(pk=group[0]))
             else:
@@ -120,7 +128,7 @@ def _keys(sessions: models.QuerySet[Any]) -> Iterator[list[UUID]]:
         keys = [*ordered.filter(pk__gt=keys[-1])[:MAX_SESSIONS]]
 
 
-def _groups(sessions: models.QuerySet[Any], keys: list[UUID]) -> Iterator[tuple[list[UUID], bool]]:
+def groups(sessions: models.QuerySet[Any], keys: list[UUID]) -> Iterator[tuple[list[UUID], bool]]:
     """Split sessions into groups for one transaction each, with whether it is one large session."""
     messages = _messages(sessions.model, sessions.db).filter(session__in=keys).order_by()
     counted_messages = messages.values("session").annotate(count=Count("pk"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 from uuid import UUID
@@ -26,6 +26,7 @@ from django.utils import timezone
 
 from django_agent_sessions.exceptions import AuditError
 from django_agent_sessions.models import deletion, holds
+from django_agent_sessions.models.lifetimes import Lifetimes
 from django_agent_sessions.models.shared_text import keeping_payloads
 from django_agent_sessions.values.ids import SessionKey
 from django_agent_sessions.values.owners import reached
@@ -150,6 +151,25 @@ class SessionQuerySet(HeldQuerySet["tables.Session"]):
             archived_at__isnull=True,
         )
 
+    def due(self, now: datetime | None = None, lifetimes: Lifetimes | None = None) -> Self:
+        """Filter the sessions that ``manage.py prune_agent_sessions`` deletes.
+
+        Args:
+            now: The time of the decision; by default the current one.
+            lifetimes: By default those of ``AGENT_SESSIONS["RETENTION"]``.
+        """
+        condition = (lifetimes or Lifetimes.from_settings()).due(now or timezone.now())
+        rows = self.filter(condition, legal_hold=False)
+        return rows.exclude(namespace=deletion.TOMBSTONE_NAMESPACE)
+
+    def namespaces(self) -> Iterator[str]:
+        """Yield the namespaces of the sessions, each with one index seek."""
+        rows: Any = self.order_by()
+        name = rows.aggregate(least=Min("namespace"))["least"]
+        while name is not None:
+            yield name
+            name = rows.filter(namespace__gt=name).aggregate(least=Min("namespace"))["least"]
+
     def recent_first(self) -> Self:
         """Order by last activity, newest first, as an index does."""
         return self.order_by("-last_activity_at", "-id")
@@ -170,14 +190,21 @@ class SessionQuerySet(HeldQuerySet["tables.Session"]):
             moment: The session's last activity.
             key: Its primary key.
         """
-        return self.filter(Q(last_activity_at__gte=moment) & Q(_compare_row(">", moment, key)))
+        return self.after("last_activity_at", moment, key)
+
+    def after(self, column: str, moment: datetime, key: UUID) -> Self:
+        """Filter the sessions after a session in the ascending order of a time and the key."""
+        later = Q(_compare_row(">", moment, key, column))
+        return self.filter(Q(**{f"{column}__gte": moment}) & later)
 
 
-def _compare_row(operator: str, moment: datetime, key: UUID) -> Func:
+def _compare_row(
+    operator: str, moment: datetime, key: UUID, column: str = "last_activity_at"
+) -> Func:
     """Compare both columns of the order as a row value, which the index supports."""
     values = (Value(moment, output_field=DateTimeField()), Value(key, output_field=UUIDField()))
     return Func(
-        Func(F("last_activity_at"), F("id"), template="(%(expressions)s)"),
+        Func(F(column), F("id"), template="(%(expressions)s)"),
         Func(*values, template="(%(expressions)s)"),
         template="%(expressions)s",
         arg_joiner=f" {operator} ",
@@ -291,3 +318,13 @@ class AuditQuerySet(models.QuerySet["tables.AuditEvent"]):
             session: Primary key of the session.
         """
         return self.filter(session=session).order_by("-id")
+
+    def deletions_of(self, session: Any) -> Self:
+        """Filter the events that record the deletion of a session, alone or with others.
+
+        Args:
+            session: Primary key of the session.
+        """
+        # A run of retention writes one event for the sessions of a transaction.
+        with_others = Q(session__isnull=True, details__icontains=str(session))
+        return self.filter(Q(session=session) | with_others, action="deleted").order_by("-id")

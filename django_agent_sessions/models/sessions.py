@@ -138,7 +138,17 @@ class Session(HeldModel):
             models.Index(
                 fields=["owner", "-last_activity_at", "-id"], name="agent_sessions_session_mine"
             ),
-            models.Index(fields=["expires_at"], name="agent_sessions_session_expiry"),
+            models.Index(fields=["expires_at", "id"], name="agent_sessions_session_expiry"),
+            # For retention, whose lifetimes are set by namespace.
+            models.Index(
+                fields=["namespace", "last_activity_at", "id"], name="agent_sessions_session_idle"
+            ),
+            models.Index(
+                fields=["namespace", "created_at", "id"], name="agent_sessions_session_age"
+            ),
+            models.Index(
+                fields=["namespace", "archived_at", "id"], name="agent_sessions_session_archive"
+            ),
             # For searches by an id in all namespaces and scopes, and of all owners.
             models.Index(fields=["session_id"], name="agent_sessions_session_name"),
             models.Index(fields=["external_id"], name="agent_sessions_session_client"),

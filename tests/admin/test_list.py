@@ -317,6 +317,20 @@ def test_a_session_that_is_nothing_special_has_no_signs(reader, store):
     assert "as-sign" not in page_of(reader)
 
 
+def test_the_day_of_its_deletion_is_a_column_if_there_are_lifetimes(reader, store, settings):
+    store.open("plain")
+    Session.objects.update(last_activity_at=NOON)
+    assert "Deleted from" not in page_of(reader)
+
+    lifetimes = {"SESSIONS": {"*": {"IDLE": timedelta(days=30)}}}
+    settings.AGENT_SESSIONS = {"RETENTION": lifetimes}
+    page = page_of(reader)
+
+    assert "Deleted from" in page
+    assert 'title="time since the last activity: 30 days"' in page
+    assert f"{NOON + timedelta(days=30):%Y-%m-%d}" in page
+
+
 def test_a_title_is_only_shown_to_who_may_read_transcripts(clerk, store):
     store.open("holiday-1", title="Holiday plans")
     page = page_of(clerk)

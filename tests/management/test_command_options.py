@@ -41,6 +41,7 @@ def test_an_alias_that_is_none_is_told_with_those_that_are(command):
 
 
 COMMANDS = [
+    ["prune_agent_sessions"],
     ["agent_sessions_gc"],
     ["agent_sessions_offload"],
     ["agent_sessions_scrub"],

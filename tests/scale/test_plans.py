@@ -26,6 +26,7 @@ from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, 
 from django_agent_sessions.adapters.strands import DjangoStorage
 from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.governance.redaction import Find, WholeMessage, redact
+from django_agent_sessions.governance.retention import prune
 from django_agent_sessions.leases import acquire
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage, Snapshot, deletion
 from django_agent_sessions.store import SessionStore
@@ -211,6 +212,24 @@ def test_deletions(planted, monkeypatch):
         Session.objects.filter(pk__lt=oldest.pk).delete()
         Session.objects.filter(expires_at__lt=timezone.now() - timedelta(days=1)).delete()
         deletion.delete_tombstones(Session.objects.all())
+
+
+@pytest.mark.parametrize("limits", [{}, {"namespace": ""}, {"older_than": timedelta(days=1)}])
+def test_retention(planted, settings, limits):
+    rules = {"AGE": timedelta(minutes=1900), "IDLE": timedelta(minutes=1950)}
+    settings.AGENT_SESSIONS = {
+        **OURS,
+        "RETENTION": {
+            "SESSIONS": {"*": rules, "other": {"ARCHIVED": timedelta(days=1)}},
+            "AUDIT_EVENTS": timedelta(days=1),
+            "USAGE": timedelta(days=1),
+        },
+    }
+    with no_table_read_whole():
+        planned = prune(dry_run=True, **limits)
+        report = prune(**limits)
+    assert planned.sessions == report.sessions
+    assert report.sessions.total() > 100
 
 
 def test_usage_is_counted(planted):

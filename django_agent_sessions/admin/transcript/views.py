@@ -18,6 +18,7 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 
 from django_agent_sessions import audit
 from django_agent_sessions.admin.columns import session_flags
+from django_agent_sessions.admin.deletion_dates import describe_rule, shown_deletion_date
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import AuditEvent, SessionAgent
 from django_agent_sessions.queries import message_pages, replicas, search
@@ -125,7 +126,7 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
     voices = sidebar.agent_labels(viewer, listed, speakers)
     turns = _turns(viewer, scope, window, voices)
     beside = sidebar.beside(viewer, model_admin.get_queryset(request).using(viewer.using))
-    site = model_admin.admin_site
+    site, date = model_admin.admin_site, shown_deletion_date(session)
     context = {
         **site.each_context(request),
         **_window_context(viewer, window),
@@ -140,6 +141,8 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
         "orchestrators": sidebar.orchestrators(viewer) if beside.has_orchestrators else [],
         "metadata": beside.metadata,
         "flags": session_flags(session),
+        "deletion": date,
+        "deletion_rule": describe_rule(date) if date else "",
         "steps": session_actions(model_admin, viewer),
         "kin": relations.session_relations(model_admin, viewer),
         "branch": relations.selected_side_branch(viewer, scope),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.utils import timezone
@@ -26,6 +26,25 @@ def test_what_is_special_about_a_session_is_told(client, reader, talker):
     page = shown(client, page_url("session-1"))
     for label in ("Under legal hold", "Redacted ×3", "Archived", "Expired", "shop"):
         assert label in page
+
+
+def test_the_day_of_its_deletion_is_told_with_the_rule(client, reader, talker, settings):
+    assert "Deleted from" not in shown(client, page_url("session-1"))
+    created = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    Session.objects.update(created_at=created)
+
+    settings.AGENT_SESSIONS = {"RETENTION": {"SESSIONS": {"*": {"AGE": timedelta(days=90)}}}}
+    page = shown(client, page_url("session-1"))
+    assert "Deleted from" in page
+    assert '<time datetime="2026-04-01T' in page
+    assert "(time since it was created: 90 days)" in page
+
+    Session.objects.update(legal_hold=True)
+    assert "Deleted from" not in shown(client, page_url("session-1"))
+
+    settings.AGENT_SESSIONS = {"RETENTION": {"SESSIONS": 1}}
+    Session.objects.all().update_locked(legal_hold=False, expires_at=created)
+    assert "Deleted from" not in shown(client, page_url("session-1"))
 
 
 def test_how_often_it_was_redacted_counts_no_rewinds(client, reader, talker, store):
