@@ -8,9 +8,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.governance import retention
 from django_agent_sessions.models import Session
-from django_agent_sessions.models.lifetimes import DeletionDate, Lifetimes
+from django_agent_sessions.models.lifetimes import DeletionDate, Lifetimes, deletion_date
 
 from .formatting import format_integer
 
@@ -31,7 +30,7 @@ def shown_deletion_date(session: Session) -> DeletionDate | None:
     The system check reports the setting; no page should fail because of it.
     """
     try:
-        return retention.deletion_date(session)
+        return deletion_date(session)
     except ConfigurationError:
         return None
 

@@ -24,7 +24,13 @@ from django_agent_sessions import audit
 from django_agent_sessions.blobs.blob_rows import delete_session_files
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent, RunLease, Session, UsageRollup, deletion
-from django_agent_sessions.models.lifetimes import OTHER_NAMESPACES, DeletionDate, Lifetimes, Rule
+from django_agent_sessions.models.lifetimes import (
+    OTHER_NAMESPACES,
+    DeletionDate,
+    Lifetimes,
+    Rule,
+    deletion_date,
+)
 from django_agent_sessions.models.querysets import SessionQuerySet
 from django_agent_sessions.store.locking import tracked_atomic, write
 from django_agent_sessions.values.ids import new_id
@@ -35,15 +41,6 @@ __all__ = ["DeletionDate", "Doomed", "PruneReport", "Rule", "deletion_date", "pr
 _VIA = "prune"
 _PAGE = 500
 _ROWS = 5_000
-
-
-def deletion_date(session: Session) -> DeletionDate | None:
-    """Return when ``prune`` may delete a session, and by which rule.
-
-    Returns None if it is under legal hold, or if neither ``expires_at`` nor
-    ``AGENT_SESSIONS["RETENTION"]`` limits its life.
-    """
-    return None if session.legal_hold else Lifetimes.from_settings().date_of(session)
 
 
 class Doomed(NamedTuple):

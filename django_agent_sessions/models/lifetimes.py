@@ -161,6 +161,15 @@ class Lifetimes:
         return over
 
 
+def deletion_date(session: Session) -> DeletionDate | None:
+    """Return when ``prune`` may delete a session, and by which rule.
+
+    Returns None if it is under legal hold, or if neither ``expires_at`` nor
+    ``AGENT_SESSIONS["RETENTION"]`` limits its life.
+    """
+    return None if session.legal_hold else Lifetimes.from_settings().date_of(session)
+
+
 def _passed(rule: Rule, lifetime: timedelta, now: datetime) -> Q:
     return Q(**{f"{rule.column}__lte": now - lifetime})
 
