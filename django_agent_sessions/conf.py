@@ -11,6 +11,7 @@ import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 from typing import Any, get_args, get_origin, get_type_hints
 
 from django.conf import settings as django_settings
@@ -156,6 +157,11 @@ class AgentSessionsSettings:
     API: a fork, a branch, a message of a chat client. It is summed at most once an hour, and kept
     in the default cache. ``None`` for no limit."""
 
+    PRICES: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What a million input and output tokens of each model cost, in one currency of your choice:
+    ``{"gpt-5": {"input": "1.25", "output": "10"}}``. A name stands for all models whose names begin
+    with it; the longest one counts. See :doc:`feedback`."""
+
     RETENTION: Mapping[str, Any] = field(default_factory=dict)
     """How long sessions, audit events and usage are kept: a dict with ``SESSIONS`` (lifetimes by
     namespace), ``AUDIT_EVENTS`` and ``USAGE``. ``manage.py prune_agent_sessions`` deletes what is
@@ -245,6 +251,8 @@ def _suggest_key(key: object) -> str:
 
 def _problem(value: object, hint: Any) -> str:
     """Return the problem of a value; an empty text if it is valid."""
+    if hint == _PRICES:
+        return _price_problem(value)
     if get_origin(hint) is tuple:
         if not isinstance(value, list | tuple):
             return f"is of type {type(value).__name__}"
@@ -261,7 +269,34 @@ def _problem(value: object, hint: Any) -> str:
     return "" if valid else f"is {value}"
 
 
+def _price_problem(prices: object) -> str:
+    """Return the problem of a table of prices; an empty text if it is valid."""
+    if not isinstance(prices, Mapping):
+        return f"is of type {type(prices).__name__}"
+    for model, price in prices.items():
+        if not isinstance(model, str) or not model:
+            return "has a key that is not the name of a model"
+        if not isinstance(price, Mapping) or not price or set(price) - {"input", "output"}:
+            return f"has a price for {model!r} that is not a dict with 'input' and 'output'"
+        if not all(map(_is_price, price.values())):
+            return f"has a price for {model!r} that is not a number of 0 or more"
+    return ""
+
+
+def _is_price(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
+        return False
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        return False
+    return number.is_finite() and 0 <= number <= _HIGHEST_PRICE
+
+
+_HIGHEST_PRICE = 10**9
+_PRICES = Mapping[str, Mapping[str, Any]]
 _TYPES: dict[Any, str] = {
+    _PRICES: "a dict of prices by the names of models",
     bool: "True or False",
     int: "a whole number, 1 or more",
     int | None: "a whole number, 1 or more, or None",
@@ -272,6 +307,7 @@ _TYPES: dict[Any, str] = {
     Mapping[str, Any]: "a dict",
 }
 _EXAMPLES = {
+    "PRICES": ', such as {"gpt-5": {"input": "1.25", "output": "10"}}',
     "RETENTION": ', such as {"SESSIONS": {"*": {"IDLE": timedelta(days=365)}}}',
     "REDACT_ON_WRITE": ', such as ["card"]',
     "REASON_REQUIRED": ', such as ["redacted", "deleted"]',

@@ -50,7 +50,7 @@ def test_signals_are_connected_in_apps_ready_only():
 
 def test_the_root_has_these_modules_only():
     modules = {path.stem for path in PACKAGE.glob("*.py")}
-    assert modules == {"__init__", "apps", "conf", "exceptions"}
+    assert modules == {"__init__", "apps", "conf", "exceptions", "health", "signals"}
 
 
 def test_every_package_and_file_that_the_page_names_exists():

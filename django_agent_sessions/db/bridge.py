@@ -55,7 +55,7 @@ from django_agent_sessions.db.transaction_join import (
     remember_joined,
     running_loop,
 )
-from django_agent_sessions.db.workers import WorkerPool
+from django_agent_sessions.db.workers import PoolUsage, WorkerPool
 from django_agent_sessions.exceptions import ConfigurationError
 
 __all__ = [
@@ -93,6 +93,11 @@ _locks: weakref.WeakKeyDictionary[BaseDatabaseWrapper, threading.RLock] = (
 _locks_guard = threading.Lock()
 # True in `.works` while this thread runs a call, so that a nested call does not wait for itself.
 _own = threading.local()
+
+
+def pool_usage() -> PoolUsage:
+    """Return how busy this process's own threads are."""
+    return _own_pool.usage()
 
 
 def database(using: str | None = None) -> str:

@@ -17,7 +17,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from django.core import mail
 from django.db import connections
@@ -71,6 +71,14 @@ def _keep_connections() -> None:
     _kept.extend(connection for connection in opened if connection is not None)
 
 
+class PoolUsage(NamedTuple):
+    """How busy a pool is: its threads, those that wait for a call, and the calls that wait."""
+
+    threads: int
+    idle: int
+    waiting: int
+
+
 class WorkerPool:
     """Run functions in threads, in order of submission, on as few threads as necessary.
 
@@ -110,6 +118,11 @@ class WorkerPool:
     def size(self) -> int:
         """The number of threads."""
         return len(self._threads)
+
+    def usage(self) -> PoolUsage:
+        """Return how busy it is now."""
+        with self._lock:
+            return PoolUsage(len(self._threads), len(self._idle), len(self._waiting))
 
     @property
     def grow_after(self) -> float:

@@ -47,6 +47,13 @@ def get_listener(using: str) -> Listener | None:
         return _listeners.setdefault(alias, Listener(alias))
 
 
+def is_receiving() -> bool | None:
+    """Return whether this process receives notifications; None if none of its streams waits."""
+    alias = conf.get_settings().LISTEN_DATABASE
+    listener = None if alias is None else _listeners.get(alias)
+    return None if listener is None or listener.is_idle else listener.is_listening
+
+
 class Listener:
     """A thread that listens while there are subscribers, and reconnects after errors."""
 
@@ -57,6 +64,11 @@ class Listener:
         self._thread: threading.Thread | None = None
         self.is_listening = False
         """Whether the connection listens, so that no notification is missed."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there are no subscribers, so that nothing has to listen."""
+        return not self._subscribers
 
     def subscribe(self, subscriber: Subscriber) -> None:
         with self._changed:

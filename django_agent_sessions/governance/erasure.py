@@ -69,7 +69,8 @@ def erase(
 ) -> ErasureReceipt:
     """Erase everything of an owner; the user's own row is left to the project.
 
-    It commits in batches, unless a transaction is open, and can be repeated after an interruption.
+    It commits in batches, so it is refused in a transaction, and can be repeated after an
+    interruption.
 
     Args:
         owner: The user, or the user's primary key, also of a deleted user.
@@ -82,7 +83,8 @@ def erase(
         using: The database alias.
 
     Raises:
-        ConfigurationError: The owner is not a user, or ``forks`` has another value.
+        ConfigurationError: The owner is not a user, ``forks`` has another value, or a transaction
+            is open, which could still be rolled back when the files and the receipt are there.
         LegalHoldError: A session of the person, a fork, or a session with feedback of the person
             is under legal hold; its ``protected_objects`` has the sessions. Nothing was changed.
         ReasonRequiredError: The reason is blank, and ``dry_run`` is false.
@@ -96,6 +98,10 @@ def erase(
     erasure = _Erasure(alias, key, forks)
     if dry_run:
         return erasure.receipt(actor, dry_run=True)
+    if not deletion.can_commit_batches(alias):
+        raise ConfigurationError(
+            "erase() was called in a transaction; call it outside of atomic() and ATOMIC_REQUESTS"
+        )
     reason = reasons.clean_reason(AuditEvent.Action.ERASED, reason, what="erasing a person")
     if not reason:
         raise ReasonRequiredError("erasing a person: a reason is required")

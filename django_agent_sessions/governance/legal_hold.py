@@ -7,7 +7,8 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from django_agent_sessions import audit
+from django_agent_sessions import audit, signals
+from django_agent_sessions.db.write_hooks import send_after_commit
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE, LockedSessions
 from django_agent_sessions.models.holds import refuse_if_held
@@ -55,6 +56,15 @@ def record_deletion(instance: Session, using: str, **kwargs: Any) -> None:
     if instance.namespace != TOMBSTONE_NAMESPACE:
         details = {"messages": instance.message_count}
         audit.record(AuditEvent.Action.DELETED, session=instance.pk, details=details, using=using)
+        send_after_commit(
+            signals.session_deleted,
+            using,
+            session=instance.pk,
+            namespace=instance.namespace,
+            scope=instance.scope,
+            session_id=instance.session_id,
+            count=instance.message_count,
+        )
 
 
 def _set(session: UUID, held: bool, *, reason: str, actor: Any, using: str | None) -> bool:

@@ -13,6 +13,8 @@ import weakref
 from uuid import UUID
 
 from django_agent_sessions.db import bridge
+from django_agent_sessions.models import Session
+from django_agent_sessions.signals import lease_lost
 from django_agent_sessions.values.ids import new_id
 
 from . import lease_rows
@@ -120,6 +122,7 @@ class HeldLease:
         self._runs = 0
         self._deadline = 0.0
         self._was_lost = False
+        self._was_told = False
         self._in_test_transaction = False
 
     @property
@@ -190,6 +193,7 @@ class HeldLease:
         if self._runs:
             self._was_lost = True
             logger.warning("lost the lease of session %s", self.session)
+            self._tell_lost()
         renewer.discard(self)
         return False
 
@@ -203,6 +207,13 @@ class HeldLease:
                 "could not renew the lease of session %s: %s", self.session, type(error).__name__
             )
             self.renewal_due = clock() + self.seconds / 10
+            if self._runs and self.lost:
+                self._tell_lost()
+
+    def _tell_lost(self) -> None:
+        if not self._was_told:
+            self._was_told = True
+            lease_lost.send_robust(Session, using=self.using, session=self.session)
 
     def _note_renewed(self, started: float) -> None:
         # Counted from before the statement, so that it expires here before it does in the database.

@@ -158,6 +158,8 @@ def _key_before_batch(messages: models.QuerySet[Any]) -> UUID | None:
 def _make_tombstone(row: models.QuerySet[Any], session: Any) -> None:
     """Take a locked session's id and owner, so that it cannot be found, and record its deletion."""
     session_tombstoned.send(sender=type(session), instance=session, using=row.db)
+    feedback: Any = row.model._meta.get_field("feedback").related_model
+    feedback._base_manager.using(row.db).filter(session=session.pk).delete()
     if session.namespace != TOMBSTONE_NAMESPACE:
         row.update(
             namespace=TOMBSTONE_NAMESPACE,

@@ -3,7 +3,8 @@
 * ``view_session``: list sessions and see their figures;
 * ``change_session``: legal hold, rewind;
 * ``add_session`` and ``change_session``: fork;
-* ``delete_session``: delete sessions.
+* ``delete_session``: delete sessions;
+* ``add_messagefeedback``: rate messages.
 
 Reading the content of messages has permissions of its own.
 """
@@ -24,6 +25,7 @@ class SessionPermission(StrEnum):
     CHANGE = "change_session"
     DELETE = "delete_session"
     READ = "read_transcript"
+    RATE = "add_messagefeedback"
     REDACT = "redact"
     VIEW_ORIGINAL = "view_original"
     VIEW_STATE = "view_sessionagent"

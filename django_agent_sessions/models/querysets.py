@@ -263,6 +263,16 @@ class MessageQuerySet(RowQuerySet["tables.SessionMessage"]):
     update_locked.alters_data = True  # type: ignore[attr-defined] # read by Django
     update_locked.queryset_only = True  # type: ignore[attr-defined] # read by Django
 
+    def delete_locked(self) -> tuple[int, dict[str, int]]:
+        """Delete messages, whose sessions the caller has locked, with the feedback on them."""
+        feedback: Any = self.model._meta.get_field("feedback").related_model
+        rows = feedback._base_manager.using(self.db)
+        rows.filter(message__in=self.order_by().values("pk")).delete()
+        return super().delete_locked()
+
+    delete_locked.alters_data = True  # type: ignore[attr-defined] # read by Django
+    delete_locked.queryset_only = True  # type: ignore[attr-defined] # read by Django
+
     def conversation(self, agent: Any, branch: int = 0) -> Self:
         """Filter by agent and branch, in order of positions.
 

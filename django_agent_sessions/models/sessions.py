@@ -326,7 +326,10 @@ class SessionMessage(SessionRelated):
         """Delete the message, unless its session is under legal hold."""
         using = kwargs.get("using") or self._state.db
         with transaction.atomic(using):
+            feedback: Any = self._meta.get_field("feedback").related_model
+            of_message = feedback._base_manager.using(using).filter(message=self.pk)
             deleted = super().delete(*args, **kwargs)
+            of_message.delete()
             if self.branch == MAIN_BRANCH:
                 rows = SessionMessage.objects.using(using)
                 rows.mark_moved({self.agent_id: self.message_id})

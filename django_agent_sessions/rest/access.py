@@ -40,6 +40,7 @@ class SessionAccess:
     owner_may: ClassVar[Collection[SessionPermission]] = frozenset(
         {
             SessionPermission.READ,
+            SessionPermission.RATE,
             SessionPermission.ADD,
             SessionPermission.CHANGE,
             SessionPermission.DELETE,

@@ -14,6 +14,8 @@ from .viewsets import (
     BranchMessageViewSet,
     BranchViewSet,
     ConversationViewSet,
+    FeedbackViewSet,
+    MessageFeedbackView,
     MessageViewSet,
     MultiAgentViewSet,
     RewindViewSet,
@@ -47,6 +49,8 @@ class SessionRouter(SimpleRouter):
     branches: ClassVar[type[Any]] = BranchViewSet
     branch_messages: ClassVar[type[Any]] = BranchMessageViewSet
     snapshots: ClassVar[type[Any]] = SnapshotViewSet
+    feedback: ClassVar[type[Any]] = FeedbackViewSet
+    message_feedback: ClassVar[type[Any]] = MessageFeedbackView
     events: ClassVar[type[Any]] = SessionEventsView
 
     def __init__(self, trailing_slash: bool = True) -> None:
@@ -55,6 +59,7 @@ class SessionRouter(SimpleRouter):
         self.register(f"{_OF_SESSION}/agents", self.agents, basename="agent")
         self.register(f"{_OF_SESSION}/multi-agents", self.multi_agents, basename="multi-agent")
         self.register(f"{_OF_SESSION}/messages", self.conversations, basename="conversation")
+        self.register(f"{_OF_SESSION}/feedback", self.feedback, basename="feedback")
         self.register("messages", self.messages, basename="message")
         self.register("agents", self.rewinds, basename="rewind")
         self.register(f"{_OF_AGENT}/branches", self.branches, basename="branch")
@@ -66,6 +71,11 @@ class SessionRouter(SimpleRouter):
         self.register(f"{_OF_AGENT}/snapshots", self.snapshots, basename="snapshot")
 
     def get_urls(self) -> list[Any]:
-        """Return the URLs of the viewsets and of the event stream, which is not a viewset."""
-        route = f"{_OF_SESSION}/events{self.trailing_slash}"
-        return [*super().get_urls(), path(route, self.events.as_view(), name="session-events")]
+        """Return the URLs of the viewsets, and of the views that are no viewsets."""
+        events = f"{_OF_SESSION}/events{self.trailing_slash}"
+        feedback = f"messages/<agent_sessions_uuid:message>/feedback{self.trailing_slash}"
+        return [
+            *super().get_urls(),
+            path(events, self.events.as_view(), name="session-events"),
+            path(feedback, self.message_feedback.as_view(), name="message-feedback"),
+        ]

@@ -273,6 +273,7 @@ DOCUMENT: dict[str, Any] = {
         {"name": "Sessions", "description": "List, create, change, export and delete sessions."},
         {"name": "Messages", "description": "Messages as parts that are the same for all SDKs."},
         {"name": "Agents", "description": "Agents and orchestrators of a session."},
+        {"name": "Feedback", "description": "Ratings of messages, and comments on them."},
         {"name": "Branches", "description": "Rewinds, branches, snapshots and forks."},
         {"name": "Redaction", "description": "Remove content permanently, with a reason."},
     ],
@@ -311,6 +312,11 @@ REDACT_MESSAGE = [
         "Range of a text",
         {"path": ["content", 0], "start": 11, "end": 30, "reason": "Ticket 5120"},
     ),
+]
+
+FEEDBACK = [
+    _request("Good", {"value": 1}),
+    _request("Bad, with a comment", {"value": -1, "comment": "Lisbon is not in Spain."}),
 ]
 
 RESTORE = [_request("Restore", {"reason": "Ticket 5120"})]

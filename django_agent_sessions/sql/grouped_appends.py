@@ -53,6 +53,7 @@ def append_group(using: str, appends: Sequence[GroupedRows]) -> dict[UUID, int]:
         _array(each and each.messages for each in spent),
         _array(each and each.input_tokens for each in spent),
         _array(each and each.output_tokens for each in spent),
+        _array(each and each.cost for each in spent),
         _array(one.agent.hex for one in appends for _ in one.rows),
         _array(index for one in appends for index, _ in enumerate(one.rows)),
         *map(array_literal, zip(*(row for one in appends for row in one.rows), strict=True)),
@@ -94,8 +95,8 @@ def _append_sql(connection: BaseDatabaseWrapper) -> str:
     # OFFSET 0 makes the planner look up each row by its key, also with outdated statistics.
     return (
         "WITH wanted AS (SELECT * FROM unnest(%s::uuid[], %s::integer[], %s::integer[], "
-        "%s::integer[], %s::integer[], %s::bigint[], %s::bigint[]) "
-        "AS w (agent, branch, expected, epoch, messages, input, output)), "
+        "%s::integer[], %s::integer[], %s::bigint[], %s::bigint[], %s::bigint[]) "
+        "AS w (agent, branch, expected, epoch, messages, input, output, cost)), "
         "placed AS MATERIALIZED (SELECT w.*, a.session, s.change, COALESCE(("
         f"SELECT m.{quote('message_id')} + 1 FROM {messages} m "
         f"WHERE m.{quote('agent_id')} = w.agent AND m.{quote('branch')} = w.branch "
@@ -123,7 +124,11 @@ def _count_sql(connection: BaseDatabaseWrapper) -> str:
     # Tokens stay unknown, which is NULL, until a number is added.
     tokens = "".join(
         f"{quote(name)} = COALESCE(s.{quote(name)} + p.{added}, s.{quote(name)}, p.{added}), "
-        for name, added in (("input_tokens", "input"), ("output_tokens", "output"))
+        for name, added in (
+            ("input_tokens", "input"),
+            ("output_tokens", "output"),
+            ("cost", "cost"),
+        )
     )
     return (
         f", counted AS (UPDATE {quote(_sessions.db_table)} s SET "

@@ -17,7 +17,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import RawSQL
 
 from django_agent_sessions.db.vendors import database_vendor
-from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.models import MessageFeedback, Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.shared_text import with_text
 from django_agent_sessions.models.stored_text import opened_text
 from django_agent_sessions.sql import cursors, prepared_statements
@@ -178,8 +178,19 @@ def insert(using: str, rows: Sequence[Sequence[Any]]) -> None:
         )
 
 
-def pop(using: str, agent: UUID, *, branch: int = 0) -> tuple[UUID, UUID, int, str, bool] | None:
-    """Delete the last message; return its key, its original's, position, text, and if redacted."""
+class PoppedRow(NamedTuple):
+    """A message that was deleted."""
+
+    key: UUID
+    original: UUID
+    position: int
+    text: str
+    redacted: bool
+    has_feedback: bool
+
+
+def pop(using: str, agent: UUID, *, branch: int = 0) -> PoppedRow | None:
+    """Delete the last message and return it."""
     connection = connections[using]
     agent_value = _messages.get_field("agent").get_db_prep_save(agent, connection)
     with connection.cursor() as cursor:
@@ -187,10 +198,10 @@ def pop(using: str, agent: UUID, *, branch: int = 0) -> tuple[UUID, UUID, int, s
         values = cursor.fetchone()
     if values is None:
         return None
-    key, source, position, text, redacted = values
+    key, source, position, text, redacted, has_feedback = values
     key = _messages.pk.to_python(key)
     original = key if source is None else _messages.pk.to_python(source)
-    return key, original, position, opened_text(text), bool(redacted)
+    return PoppedRow(key, original, position, opened_text(text), bool(redacted), bool(has_feedback))
 
 
 _SHARED = {
@@ -320,7 +331,7 @@ def _count_sql(connection: BaseDatabaseWrapper) -> str:
     # Tokens stay unknown, which is NULL, until a number is added.
     increments = f"{quote('message_count')} = {quote('message_count')} + %s, " + "".join(
         f"{quote(name)} = COALESCE({quote(name)} + {parameter}, {quote(name)}, {parameter}), "
-        for name in ("input_tokens", "output_tokens")
+        for name in ("input_tokens", "output_tokens", "cost")
     )
     sql = _count_statements[connection.vendor] = (
         f"UPDATE {quote(_sessions.db_table)} SET {increments}{quote('last_activity_at')} = %s, "
@@ -333,7 +344,9 @@ def _counted_values(connection: BaseDatabaseWrapper, counting: CounterUpdate) ->
     at = connection.ops.adapt_datetimefield_value(counting.at)
     spent = counting.spent
     read, written = spent.input_tokens, spent.output_tokens
-    return [spent.messages, read, read, written, written, at, at, counting.session.hex]
+    cost = spent.cost
+    session = counting.session.hex
+    return [spent.messages, read, read, written, written, cost, cost, at, at, session]
 
 
 def parameter_table(vendor: str, rows: int, names: list[str], types: list[str | None]) -> str:
@@ -380,7 +393,12 @@ def _element(text: str) -> str:
 def _pop_sql(connection: BaseDatabaseWrapper) -> str:
     where = "{agent_id} = %s AND {branch} = %s"
     text = cursors.visible_text(connection)
-    columns = f"{{id}}, {{source}}, {{message_id}}, {text}, {{redact_message}} IS NOT NULL"
+    quote = connection.ops.quote_name
+    rated = (
+        f"EXISTS (SELECT 1 FROM {quote(MessageFeedback._meta.db_table)} f "
+        f"WHERE f.{quote('message_id')} = {{messages}}.{{id}})"
+    )
+    columns = f"{{id}}, {{source}}, {{message_id}}, {text}, {{redact_message}} IS NOT NULL, {rated}"
     if database_vendor(connection) == "mariadb":
         # MariaDB cannot select from the table that it deletes from.
         sql = (

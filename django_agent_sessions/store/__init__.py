@@ -13,6 +13,7 @@ from ._branch_names import BranchNames, BranchSummary
 from ._branch_steps import MAIN_NAME
 from ._branches import Branches
 from ._compaction import Compacted
+from ._feedback import MAX_COMMENT, Feedback
 from ._first_write import session_record
 from ._messages import Messages
 from ._multi_agents import MultiAgents
@@ -23,11 +24,13 @@ from ._turns import Turns
 __all__ = [
     "DEFAULT_AGENT",
     "MAIN_NAME",
+    "MAX_COMMENT",
     "Agents",
     "BranchNames",
     "BranchSummary",
     "Branches",
     "Compacted",
+    "Feedback",
     "GroupedAppend",
     "Messages",
     "MultiAgents",

@@ -52,7 +52,7 @@ def write_batch(using: str, appends: Sequence[Append]) -> list[Written | Excepti
         except Exception as error:
             results[index] = error
             continue
-        on_written(using, one.agent.session, "append")
+        one.tell()
     return results
 
 
@@ -62,7 +62,7 @@ def append_messages(using: str, append: Append) -> list[MessageRecord]:
         return []
     one = AppendWrite(using, append)
     one.write(savepoint=False)
-    on_written(using, append.agent.session, "append")
+    one.tell()
     return one.records()
 
 
@@ -131,6 +131,11 @@ class AppendWrite:
             row.record(self.positions[row.id] if row.id in self.positions else next(new_positions))
             for row in self.rows
         ]
+
+    def tell(self) -> None:
+        """Tell that the rows were written."""
+        agent = self.agent
+        on_written(self.using, agent.session, "append", agent=agent.id, added=len(self.new))
 
     def write(self, *, savepoint: bool) -> None:
         """Write the rows, and retry; raise what prevents it."""

@@ -12,7 +12,6 @@ from django.db import connections
 
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.groups import GroupedCall
-from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.sql import grouped_appends, message_writes
 from django_agent_sessions.values.records import (
     AgentRecord,
@@ -102,7 +101,7 @@ class GroupedAppend(ABC, Generic[R]):
         return write if fits else None
 
     def _finish(self, write: AppendWrite) -> R:
-        on_written(write.using, write.agent.session, "append")
+        write.tell()
         return self.finish(write.records())
 
 

@@ -60,12 +60,13 @@ def move_counters(sessions: QuerySet[Session], by: Usage) -> int:
         message_count=F("message_count") + by.messages,
         **_added("input_tokens", by.input_tokens),
         **_added("output_tokens", by.output_tokens),
+        **_added("cost", by.cost),
     )
 
 
-def _added(column: str, tokens: int | None) -> dict[str, Any]:
+def _added(column: str, count: int | None) -> dict[str, Any]:
     # An unknown number stays unknown until one is reported.
-    return {} if tokens is None else {column: Coalesce(column, 0) + tokens}
+    return {} if count is None else {column: Coalesce(column, 0) + count}
 
 
 def subtract_messages(sessions: QuerySet[Session], messages: int, **columns: Any) -> int:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from django.db import IntegrityError, connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
+from django_agent_sessions import signals
 from django_agent_sessions.db.db_errors import RetryError, is_duplicate
-from django_agent_sessions.db.write_hooks import on_written
+from django_agent_sessions.db.write_hooks import send_after_commit
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.sql import first_messages
@@ -42,7 +43,7 @@ def session_record(row: Any) -> SessionRecord:
         title=row.title,
         metadata=row.metadata,
         redaction_epoch=row.redaction_epoch,
-        usage=Usage(row.message_count, row.input_tokens, row.output_tokens),
+        usage=Usage(row.message_count, row.input_tokens, row.output_tokens, row.cost),
         legal_hold=row.legal_hold,
         created_at=row.created_at,
         updated_at=row.updated_at,
@@ -62,7 +63,25 @@ def insert_session(
     """Insert a session; return None if its id is taken. See :func:`new_session`."""
     row = new_session(context, session_id, title, metadata, **columns)
     what = f"creating session {session_id!r}"
-    return session_record(row) if insert_unique(context.using, row, what=what) else None
+    if not insert_unique(context.using, row, what=what):
+        return None
+    tell_created(context.using, row, "create")
+    return session_record(row)
+
+
+def tell_created(
+    using: str, session: Session | SessionRecord, kind: Literal["create", "fork"]
+) -> None:
+    """Send the signal of a created session."""
+    send_after_commit(
+        signals.session_created,
+        using,
+        session=session.id,
+        namespace=session.namespace,
+        scope=session.scope,
+        session_id=session.session_id,
+        kind=kind,
+    )
 
 
 def new_session(
@@ -110,6 +129,7 @@ class FirstWrite:
             spent = total_usage(self._append.new)
             session.message_count = spent.messages
             session.input_tokens, session.output_tokens = spent.input_tokens, spent.output_tokens
+            session.cost = spent.cost
 
     def write(self) -> Written:
         """Write all or nothing.
@@ -132,7 +152,9 @@ class FirstWrite:
 
         if not write(self._using, attempt, what=self._append.what, savepoint=in_one):
             raise conflict
-        on_written(self._using, self._append.agent.session, "append")
+        if self._session is not None:
+            tell_created(self._using, self._session, "create")
+        self._append.tell()
         return self._append.records()
 
     def _insert_at_once(self, connection: BaseDatabaseWrapper) -> bool:

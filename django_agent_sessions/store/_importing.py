@@ -283,12 +283,13 @@ class ImportStore(StoreOperations):
         """Write the counters and dates of an imported session, and that the import is complete."""
         what = f"completing the import of session {session.session_id!r}"
 
-        def finish(unsure: bool) -> None:
+        def finish(unsure: bool) -> int:
             counters = _count_messages(self.using, session.id)
             _update_session(self.using, session, what, origin=origin, **{**counters, **columns})
+            return int(counters["message_count"])
 
-        write(self.using, finish, what=what)
-        on_written(self.using, session.id, "import")
+        added = write(self.using, finish, what=what)
+        on_written(self.using, session.id, "import", added=added)
 
     @retry_reads
     def branch_ends(self, agent: AgentRecord) -> tuple[int, dict[int, BranchEnd]]:

@@ -15,7 +15,13 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
     StaleSessionError,
 )
-from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, SessionMessage
+from django_agent_sessions.models import (
+    MAIN_BRANCH,
+    MessageFeedback,
+    Session,
+    SessionAgent,
+    SessionMessage,
+)
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload, sealed_columns
 from django_agent_sessions.models.holds import check_none_held, refuse_if_held
 from django_agent_sessions.sql import message_writes
@@ -54,16 +60,17 @@ def _pop_row(using: str, agent: AgentRecord) -> PositionedPayload | None:
             # First, because it takes the lock that appends wait for.
             if not _count_and_mark(using, agent, mark, what):
                 return None
-            values = message_writes.pop(using, agent.id, branch=agent.branch)
-            if values is None:
+            row = message_writes.pop(using, agent.id, branch=agent.branch)
+            if row is None:
                 transaction.set_rollback(True, using)
                 return None
-            key, original, position, text, redacted = values
-            if _is_elsewhere(using, agent, original):
+            if row.has_feedback:
+                MessageFeedback.objects.using(using).filter(message=row.key).delete_locked()
+            if _is_elsewhere(using, agent, row.original):
                 subtract_messages(session_rows(using).filter(pk=agent.session), -1)
             # Raises, and so keeps the message, if one of its binaries is missing.
-            popped = _popped_payload(using, agent, position, text, redacted)
-            unconfirmed = (key, popped)
+            popped = _popped_payload(using, agent, row.position, row.text, row.redacted)
+            unconfirmed = (row.key, popped)
             return popped
 
     return write(using, pop, what=what, savepoint=False)

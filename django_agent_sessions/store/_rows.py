@@ -20,7 +20,8 @@ from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.shared_text import without_text
 from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import MAX_ID_LENGTH, new_id
-from django_agent_sessions.values.records import MessageRecord, NewMessage, Usage, add_known
+from django_agent_sessions.values.prices import cost_of
+from django_agent_sessions.values.records import MessageRecord, NewMessage, Usage
 
 from ._mask_on_write import mask_on_write
 
@@ -84,6 +85,7 @@ class MessageRow:
         """Whether it references binaries in a storage."""
         self._summary = dialects.get(dialect).summary(cleaned)
         usage = message.usage if isinstance(message, NewMessage) else None
+        self._prices = settings.PRICES
         self.model = _column_text(message.model) if isinstance(message, NewMessage) else ""
         if usage is not None:
             self._summary = self._summary._replace(
@@ -108,9 +110,10 @@ class MessageRow:
         return len(self._payload) + len(self._summary.text)
 
     @property
-    def tokens(self) -> tuple[int | None, int | None]:
-        """Input and output tokens, which the session's counters add up; None if unknown."""
-        return self._summary.input_tokens, self._summary.output_tokens
+    def usage(self) -> Usage:
+        """What the session's counters add up."""
+        tokens = self._summary.input_tokens, self._summary.output_tokens
+        return Usage(1, *tokens, cost_of(self._prices, self.model, *tokens))
 
     def neutral_columns(self) -> dict[str, Any]:
         """Return the columns that change with the payload."""
@@ -153,7 +156,7 @@ class MessageRow:
             revision=0,
             created_at=self.created_at,
             updated_at=self.updated_at,
-            usage=Usage(1, *self.tokens),
+            usage=self.usage,
         )
 
 
@@ -193,8 +196,7 @@ def database_values(
 
 def total_usage(rows: Sequence[MessageRow]) -> Usage:
     """Return the sum of what rows add to the session's counters."""
-    read, written = zip(*(row.tokens for row in rows), strict=True) if rows else ((), ())
-    return Usage(len(rows), add_known(*read), add_known(*written))
+    return sum((row.usage for row in rows), Usage())
 
 
 def split_into_statements(rows: Sequence[MessageRow]) -> list[Sequence[MessageRow]]:

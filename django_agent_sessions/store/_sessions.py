@@ -31,7 +31,7 @@ from django_agent_sessions.values.records import (
 from ._agents import agent_record, new_agent
 from ._base import retry_reads, tracked_atomic, write
 from ._context import StoreContext, StorePart, twin
-from ._first_write import FirstWrite, insert_session, new_session, session_record
+from ._first_write import FirstWrite, insert_session, new_session, session_record, tell_created
 from ._forks import copy_session
 from ._mask_on_write import prepare_metadata, prepare_title
 from ._queries import session_rows
@@ -406,6 +406,7 @@ class Sessions(StorePart):
                 )
 
         created = write(self.using, fork, what=what)
+        tell_created(self.using, created, "fork")
         on_written(self.using, key, "fork")
         return created
 

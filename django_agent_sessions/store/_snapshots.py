@@ -103,10 +103,7 @@ class SnapshotStore(SnapshotReader):
     ) -> tuple[LastMessage, Usage]:
         expected = 0 if last is None else last.position + 1
         records = self.store.append_many(agent, messages, expected=expected, count=False)
-        usage = Usage()
-        for message in messages:
-            summary = dialects.get(agent.dialect).summary(message)
-            usage += Usage(1, summary.input_tokens, summary.output_tokens)
+        usage = sum((record.usage for record in records), Usage())
         return LastMessage(records[-1].message_id, records[-1].id, 0), usage
 
     def _write_row(

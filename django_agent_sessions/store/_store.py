@@ -33,6 +33,7 @@ from ._base import tracked_atomic, write
 from ._branches import Branches
 from ._context import StoreContext, twin
 from ._counters import touch
+from ._feedback import Feedback
 from ._first_write import insert_session
 from ._message_deletion import clear_messages, pop_message
 from ._message_reading import payloads_of
@@ -139,6 +140,11 @@ class SessionStore:
     def messages(self) -> Messages:
         """Read, restore, replace and redact messages."""
         return Messages(self._context)
+
+    @cached_property
+    def feedback(self) -> Feedback:
+        """Feedback on messages: ratings and comments."""
+        return Feedback(self._context)
 
     @cached_property
     def turns(self) -> Turns:

@@ -1,4 +1,4 @@
-"""Usage statistics: messages, tokens and latencies per day, agent and owner.
+"""Usage statistics: messages, tokens and latencies per day, agent, owner and model.
 
 Messages are counted once into roll-up rows, so that a report over 90 days reads some hundred short
 rows, however many messages there are. The figures stay when the counted messages are deleted, and
@@ -7,12 +7,16 @@ contain no content.
 
 from __future__ import annotations
 
+from django_agent_sessions.values.prices import amount
+
 from .figures import (
     AgentFigures,
     DayFigures,
     Figures,
+    ModelFigures,
     OwnerFigures,
     by_agent,
+    by_model,
     by_owner,
     counted_until,
     daily,
@@ -27,9 +31,12 @@ __all__ = [
     "AgentFigures",
     "DayFigures",
     "Figures",
+    "ModelFigures",
     "OwnerFigures",
     "RollUpResult",
+    "amount",
     "by_agent",
+    "by_model",
     "by_owner",
     "counted_until",
     "daily",

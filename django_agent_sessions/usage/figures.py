@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from typing import Any
 
-from django.db.models import Sum
+from django.db.models import F, QuerySet, Sum
 from django.utils import timezone
 
 from django_agent_sessions.db import bridge
@@ -17,7 +18,7 @@ from django_agent_sessions.values.records import add_known
 from .histograms import percentile
 from .rollups import day_of
 
-_COLUMNS = ("sessions", "messages", "input_tokens", "output_tokens")
+_COLUMNS = ("sessions", "messages", "input_tokens", "output_tokens", "cost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,8 @@ class Figures:
         messages: Number of messages.
         input_tokens: Number of input tokens that the SDKs reported; None if they reported none.
         output_tokens: Number of output tokens, or None.
+        cost: What they cost, in billionths of the currency of ``PRICES``; None if nothing that was
+            counted has a price. See ``amount``.
         latencies: Number of latencies per bucket of the histogram.
     """
 
@@ -36,6 +39,7 @@ class Figures:
     messages: int = 0
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cost: int | None = None
     latencies: Mapping[int, int] = field(default_factory=dict, repr=False)
 
     @property
@@ -69,6 +73,13 @@ class AgentFigures(Figures):
     """
 
     agent_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFigures(Figures):
+    """Figures of a model, over the messages of which an SDK told the model."""
+
+    model: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +135,29 @@ def by_agent(
     Returns:
         The agents, those with the most messages first.
     """
-    rows = UsageRollup.objects.using(bridge.database(using)).filter(
-        dimension=UsageRollup.Dimension.AGENT, period__range=_span(days, until)
-    )
+    rows = _rows_of(UsageRollup.Dimension.AGENT, days, until, using)
+    return [
+        AgentFigures(agent_id=key, **figures) for key, figures in _most(rows, "all_messages", limit)
+    ]
+
+
+def by_model(
+    days: int, *, limit: int = 20, until: date | None = None, using: str | None = None
+) -> list[ModelFigures]:
+    """Read the figures of the models that cost most."""
+    rows = _rows_of(UsageRollup.Dimension.MODEL, days, until, using)
+    return [ModelFigures(model=key, **figures) for key, figures in _most(rows, "all_cost", limit)]
+
+
+def _rows_of(
+    dimension: UsageRollup.Dimension, days: int, until: date | None, using: str | None
+) -> QuerySet[UsageRollup]:
+    rows = UsageRollup.objects.using(bridge.database(using))
+    return rows.filter(dimension=dimension, period__range=_span(days, until))
+
+
+def _most(rows: QuerySet[UsageRollup], by: str, limit: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the keys with the most of one figure, and the sums of their figures."""
     most = list(
         rows.order_by()
         .values("key")
@@ -135,19 +166,18 @@ def by_agent(
             all_messages=Sum("messages"),
             all_input=Sum("input_tokens"),
             all_output=Sum("output_tokens"),
+            all_cost=Sum("cost"),
         )
-        .order_by("-all_messages", "key")
-        .values_list("key", "all_sessions", "all_messages", "all_input", "all_output")[:limit]
+        .order_by(F(by).desc(nulls_last=True), "-all_messages", "key")
+        .values_list("key", "all_sessions", "all_messages", "all_input", "all_output", "all_cost")[
+            :limit
+        ]
     )
     latencies: dict[str, Counter[int]] = {key: Counter() for key, *_ in most}
     for key, histogram in rows.filter(key__in=latencies).values_list("key", "latencies"):
         latencies[key].update(_histogram(histogram))
-    return [
-        AgentFigures(
-            agent_id=key, latencies=latencies[key], **dict(zip(_COLUMNS, figures, strict=True))
-        )
-        for key, *figures in most
-    ]
+    for key, *figures in most:
+        yield key, {"latencies": latencies[key], **dict(zip(_COLUMNS, figures, strict=True))}
 
 
 def by_owner(month: date, *, limit: int = 20, using: str | None = None) -> list[OwnerFigures]:
@@ -198,6 +228,7 @@ def total(figures: Iterable[Figures]) -> Figures:
         messages=sum(item.messages for item in items),
         input_tokens=add_known(*(item.input_tokens for item in items)),
         output_tokens=add_known(*(item.output_tokens for item in items)),
+        cost=add_known(*(item.cost for item in items)),
         latencies=latencies,
     )
 

@@ -1,4 +1,4 @@
-"""Count new messages and sessions into roll-up rows per day, agent and owner.
+"""Count new messages and sessions into roll-up rows per day, agent, owner and model.
 
 Primary keys are ordered by time (UUIDv7), so that new rows are a range of keys, and a cursor row
 stores how far the count has come. The counts and the cursor change in one transaction, so that a
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
@@ -21,6 +21,7 @@ from django.db import connections, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from django_agent_sessions.conf import get_settings
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import (
     MAIN_BRANCH,
@@ -30,6 +31,7 @@ from django_agent_sessions.models import (
     UsageRollup,
 )
 from django_agent_sessions.values.ids import first_id_for_time, time_of_id
+from django_agent_sessions.values.prices import cost_of
 from django_agent_sessions.values.records import add_known
 
 from .histograms import bucket_of
@@ -53,6 +55,7 @@ class Counts:
     messages: int = 0
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cost: int | None = None
     latencies: Counter[str] = field(default_factory=Counter)
 
 
@@ -81,7 +84,14 @@ def add_to_rollups(alias: str, tallies: Tallies) -> None:
         rows,
         batch_size=_CHUNK,
         update_conflicts=True,
-        update_fields=["sessions", "messages", "input_tokens", "output_tokens", "latencies"],
+        update_fields=[
+            "sessions",
+            "messages",
+            "input_tokens",
+            "output_tokens",
+            "cost",
+            "latencies",
+        ],
         unique_fields=["dimension", "period", "key"] if has_conflict_target else None,
     )
 
@@ -110,6 +120,7 @@ def _sum(existing: UsageRollup | None, key: RollupKey, tally: Counts) -> UsageRo
     row.messages = previous.messages + tally.messages
     row.input_tokens = add_known(previous.input_tokens, tally.input_tokens)
     row.output_tokens = add_known(previous.output_tokens, tally.output_tokens)
+    row.cost = add_known(previous.cost, tally.cost)
     row.latencies = dict(Counter(previous.latencies) + tally.latencies)
     return row
 
@@ -183,7 +194,7 @@ def rebuild(
 ) -> RollUpResult:
     """Delete all figures, and count the existing messages and sessions again.
 
-    Deleted messages are then no longer counted.
+    Deleted messages are then no longer counted. Costs are those of the present ``PRICES``.
 
     Args:
         using: See ``roll_up``.
@@ -207,8 +218,9 @@ def _count_batch(alias: str, batch: int, end: datetime) -> tuple[int, int]:
     cursor = _locked_cursor(alias)
     tallies: Tallies = defaultdict(Counts)
     messages = _next_messages(alias, cursor.message, end, batch)
+    prices = get_settings().PRICES
     for message in messages:
-        _tally_message(tallies, message)
+        _tally_message(tallies, message, prices)
     sessions = _next_sessions(alias, cursor.session, end, batch)
     for session in sessions:
         _tally_session(tallies, session)
@@ -252,6 +264,7 @@ class _Message(NamedTuple):
     input_tokens: int | None
     output_tokens: int | None
     latency_ms: int | None
+    model: str
 
 
 class _Session(NamedTuple):
@@ -273,9 +286,10 @@ def _next_messages(alias: str, after: UUID | None, end: datetime, limit: int) ->
         "input_tokens",
         "output_tokens",
         "latency_ms",
+        "model",
     )
     return [
-        _Message(row[0], row[1], row[2], row[3], row[4] == 0 and row[5] == MAIN_BRANCH, *row[6:9])
+        _Message(*row[:4], row[4] == 0 and row[5] == MAIN_BRANCH, *row[6:10])
         for row in values[:limit]
     ]
 
@@ -290,20 +304,28 @@ def _range(after: UUID | None, end: datetime) -> dict[str, UUID]:
     return bounds if after is None else {"id__gt": after, **bounds}
 
 
-def _tally_message(tallies: Tallies, message: _Message) -> None:
+def _tally_message(
+    tallies: Tallies, message: _Message, prices: Mapping[str, Mapping[str, Any]]
+) -> None:
     day = day_of(message.created_at)
     day_tally = tallies[RollupKey(UsageRollup.Dimension.DAY, day, "")]
     agent_tally = tallies[RollupKey(UsageRollup.Dimension.AGENT, day, message.agent_id)]
     owner_tally = tallies[_owner_row(day, message.owner)]
     # For an agent, sessions are the conversations that it began.
     agent_tally.sessions += message.first
-    for tally in (day_tally, agent_tally, owner_tally):
+    counted = [day_tally, agent_tally, owner_tally]
+    if message.model:
+        counted.append(tallies[RollupKey(UsageRollup.Dimension.MODEL, day, message.model)])
+    tokens = message.input_tokens, message.output_tokens
+    cost = cost_of(prices, message.model, *tokens)
+    for tally in counted:
         tally.messages += 1
+        tally.cost = add_known(tally.cost, cost)
         tally.input_tokens = add_known(tally.input_tokens, message.input_tokens)
         tally.output_tokens = add_known(tally.output_tokens, message.output_tokens)
     if message.latency_ms is not None:
         name = str(bucket_of(message.latency_ms))
-        for tally in (day_tally, agent_tally, owner_tally):
+        for tally in counted:
             tally.latencies[name] += 1
 
 

@@ -20,17 +20,20 @@ class Usage:
         input_tokens: Tokens of the models' input, as reported by the SDK; None if it reported
             none.
         output_tokens: Tokens of the models' output, or None.
+        cost: What they cost by ``PRICES``, in billionths of its currency; None if it is unknown.
     """
 
     messages: int = 0
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cost: int | None = None
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.messages + other.messages,
             add_known(self.input_tokens, other.input_tokens),
             add_known(self.output_tokens, other.output_tokens),
+            add_known(self.cost, other.cost),
         )
 
 
@@ -390,6 +393,33 @@ class BranchSize:
     messages: int
     turns: int
     first_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackRecord:
+    """Feedback on a message as it was when it was read.
+
+    Attributes:
+        id: Primary key, a UUIDv7.
+        session: Primary key of the session.
+        message: Primary key of the message.
+        user: Primary key of the user who gave it, as text; empty if it was no user.
+        source: Where it comes from: ``"user"``, ``"reviewer"``, or the name of a program.
+        value: 1 for good, -1 for bad, 0 for a comment without a rating.
+        comment: The comment; empty if there is none.
+        created_at: When it was given.
+        updated_at: When it was last changed.
+    """
+
+    id: UUID
+    session: UUID
+    message: UUID
+    user: str
+    source: str
+    value: int
+    comment: str
+    created_at: datetime
+    updated_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import connection, transaction
 
 from django_agent_sessions import audit
 from django_agent_sessions.exceptions import (
@@ -213,6 +213,13 @@ def test_a_person_who_erases_is_not_named(person, lovelace):
 def test_only_a_user_can_be_erased(db, owner):
     with pytest.raises(ConfigurationError):
         erase(owner, reason="Request 31")
+
+
+def test_a_transaction_that_could_be_rolled_back_is_refused(person, lovelace):
+    with transaction.atomic(), pytest.raises(ConfigurationError, match="outside of atomic"):
+        erase(lovelace, reason="letter")
+
+    assert Session.objects.filter(owner=lovelace).exists()
 
 
 def test_a_reason_is_required(lovelace):

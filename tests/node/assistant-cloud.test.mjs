@@ -156,6 +156,22 @@ test("a title is streamed and kept", async () => {
   await cloud.threads.delete(id);
 });
 
+test("a message is rated, and rated again", async () => {
+  const id = await create();
+  await store(history(), id, [text("x", "assistant", "To Lisbon.")]);
+  const [message] = (await cloud.threads.messages.list(id)).messages;
+  const first = await cloud.threads.messages.feedback(id, message.id, { type: "positive" });
+  assert.equal(first.type, "positive");
+  const again = { type: "negative", comment: "Too far." };
+  const second = await cloud.threads.messages.feedback(id, message.id, again);
+  assert.deepEqual(second, { ...again, feedback_id: first.feedback_id });
+  await assert.rejects(
+    strangers.threads.messages.feedback(id, message.id, { type: "positive" }),
+    (error) => error.status === 404,
+  );
+  await cloud.threads.delete(id);
+});
+
 test("a stranger finds nothing", async () => {
   const id = await create();
   await store(history(), id, [text("x", "user", "mine")]);

@@ -52,6 +52,8 @@ class ConversationMemory:
         self._rollbacks: RollbackLog[dict[str, Any]] = RollbackLog()
         # The session id and owner with which the agent was found.
         self.found: tuple[Any, AgentRecord] | None = None
+        self.model = ""
+        """The name of the model that answers, if the caller told it."""
         self.forget()
 
     def forget(self, epoch: int | None = None) -> None:
@@ -246,7 +248,7 @@ class ConversationSession(AdapterSession):
                 clean = self.store.messages.without_originals(agent, clean)
             else:
                 self.memory.no_originals = agent.session, self.memory.epoch
-        return _with_usage(clean, spent)
+        return _with_usage(clean, spent, self.memory.model)
 
     def mask(self, messages: Sequence[Any]) -> list[Any]:
         """Return messages without what was redacted since the object read or wrote them."""
@@ -378,7 +380,7 @@ class ConversationSession(AdapterSession):
         session, agent, written = self.store.sessions.start(
             self.session_id,
             MAIN_AGENT,
-            _with_usage(batch, spent),
+            _with_usage(batch, spent, self.memory.model),
             dialect=self.dialect,
             title=self._title,
             metadata=self._metadata,
@@ -436,10 +438,10 @@ class ConversationSession(AdapterSession):
         return self.session_id, self.store.reach.key
 
 
-def _with_usage(messages: Sequence[Any], spent: tuple[int, Usage] | None) -> list[Any]:
-    """Return messages, one of them with the usage of the model's call that wrote it."""
+def _with_usage(messages: Sequence[Any], spent: tuple[int, Usage] | None, model: str) -> list[Any]:
+    """Return messages, one of them with the model that wrote it and the usage of its call."""
     found = list(messages)
     if spent is not None:
         index, usage = spent
-        found[index] = NewMessage(found[index], usage=usage)
+        found[index] = NewMessage(found[index], usage=usage, model=model)
     return found

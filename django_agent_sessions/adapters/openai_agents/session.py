@@ -83,6 +83,8 @@ class DjangoSession(RunStates):
         wait: Seconds that the block waits for the lease; by default ``LEASE_WAIT_SECONDS``.
         compaction: How the conversation is summarized when it becomes long, by the Runner after a
             run and by :attr:`run_compaction`. None, the default, never summarizes it.
+        model: The name of the model that answers, for the figures of usage and cost: the SDK does
+            not tell it to sessions. The attribute can be assigned before another run.
 
     Attributes:
         session_id: The id of the session.
@@ -113,6 +115,7 @@ class DjangoSession(RunStates):
         exclusive: bool = False,
         wait: float | None = None,
         compaction: Compaction | None = None,
+        model: str = "",
     ) -> None:
         # Before the SDK starts an event loop, which other greenlets would see as theirs.
         bridge.refuse_green_threads()
@@ -131,11 +134,21 @@ class DjangoSession(RunStates):
         self._create = create
         self._exclusive = ExclusiveRuns(wait, outside=_OUTSIDE) if exclusive else None
         self._memory = self._session_class.memory_class()
+        self.model = model
         # What does the work, if it is the same for each operation.
         self._opened: ConversationSession | None = None
         self._run_ids: WeakKeyDictionary[_Context, UUID] = WeakKeyDictionary()
         self._usage = RunUsage()
         self._compactions = None if compaction is None else CompactionRuns(compaction, self._usage)
+
+    @property
+    def model(self) -> str:
+        """The name of the model that answers; empty if it is unknown."""
+        return self._memory.model
+
+    @model.setter
+    def model(self, name: str) -> None:
+        self._memory.model = name
 
     async def get_items(
         self, limit: int | None = None, *, wrapper: _Context | None = None

@@ -8,7 +8,7 @@ import os
 import threading
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, NamedTuple, cast
 from uuid import UUID
@@ -147,7 +147,7 @@ class Conversation:
     def rewrite_unwritten(self, message: Message) -> None:
         """Replace a message that is not yet written."""
         self.pending_messages = [
-            NewMessage(message, id=new.id)
+            replace(new, payload=message)
             if new.payload["tracking_id"] == message["tracking_id"]
             else new
             for new in self.pending_messages

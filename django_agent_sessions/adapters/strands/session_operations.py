@@ -159,7 +159,7 @@ class SessionOperations:
             return None
         if conversation.state_to_write(agent, with_window=False) is not None:
             return None
-        conversation.pending_messages.append(NewMessage(message))
+        conversation.pending_messages.append(formats.appended_message(message, agent))
         try:
             options = self._append_options(conversation, self._session.epoch)
             return Append(record, conversation.pending_messages, **options)
@@ -190,7 +190,7 @@ class SessionOperations:
         if grown is not None:
             self._extend(conversation, grown, message)
         else:
-            conversation.pending_messages.append(NewMessage(message))
+            conversation.pending_messages.append(formats.appended_message(message, agent))
         self._write(conversation, agent)
 
     def update(self, message: Message, agent: LocalAgent) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .agents import AgentViewSet, MultiAgentViewSet
 from .branches import BranchMessageViewSet, BranchViewSet, RewindViewSet, SnapshotViewSet
+from .feedback import FeedbackViewSet, MessageFeedbackView
 from .messages import ConversationViewSet, MessageViewSet
 from .sessions import SessionViewSet
 
@@ -12,6 +13,8 @@ __all__ = [
     "BranchMessageViewSet",
     "BranchViewSet",
     "ConversationViewSet",
+    "FeedbackViewSet",
+    "MessageFeedbackView",
     "MessageViewSet",
     "MultiAgentViewSet",
     "RewindViewSet",

@@ -15,7 +15,7 @@ from django_agent_sessions.governance.session_change import SessionChange, chang
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
 from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.rest.serializers.fields import check_metadata_size, format_datetime
-from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store import MAX_COMMENT, SessionStore
 
 FORMAT_PATTERN = r"\A[A-Za-z0-9][A-Za-z0-9._/-]{0,63}\Z"
 """The pattern of format names; the client's formats are ``ai-sdk/v6`` and ``aui/v0``."""
@@ -47,6 +47,15 @@ class ContentRequest(serializers.Serializer[Any]):
 
     def validate_content(self, value: Any) -> dict[str, Any]:
         return _require_object(value)
+
+
+class ThreadFeedbackRequest(serializers.Serializer[Any]):
+    """A rating of a message."""
+
+    type = serializers.ChoiceField(choices=["positive", "negative"])
+    comment = serializers.CharField(
+        required=False, allow_null=True, allow_blank=True, max_length=MAX_COMMENT
+    )
 
 
 class MessageRequest(ContentRequest):

@@ -6,7 +6,7 @@ from django.urls import path
 
 from django_agent_sessions.rest import converters  # noqa: F401 - registers the converter
 
-from .views import MessagesView, MessageView, ThreadsView, ThreadView, TitleView
+from .views import FeedbackView, MessagesView, MessageView, ThreadsView, ThreadView, TitleView
 
 app_name = "agent_sessions_assistant_ui"
 urlpatterns = [
@@ -14,6 +14,11 @@ urlpatterns = [
     path("v1/threads/<agent_sessions_uuid:thread>", ThreadView.as_view(), name="thread"),
     path(
         "v1/threads/<agent_sessions_uuid:thread>/messages", MessagesView.as_view(), name="messages"
+    ),
+    path(
+        "v1/threads/<agent_sessions_uuid:thread>/messages/<path:message>/feedback",
+        FeedbackView.as_view(),
+        name="feedback",
     ),
     path(
         "v1/threads/<agent_sessions_uuid:thread>/messages/<path:message>",

@@ -23,12 +23,14 @@ from django_agent_sessions.models.querysets import MessageQuerySet
 from django_agent_sessions.rest.base import SafeJSONRenderer, SessionAPI
 from django_agent_sessions.rest.converters import parse_uuid
 from django_agent_sessions.rest.pagination import page_size
+from django_agent_sessions.rest.viewsets.feedback import RatingAPI
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.contents import mask_on_write
 from django_agent_sessions.values.ids import SessionKey, new_id
 from django_agent_sessions.values.records import SessionRecord
 
 from . import CLIENT_AGENT_ID
+from .thread_lookup import find_by_ids, thread_messages
 from .thread_pages import (
     SERVER_FORMAT,
     client_messages,
@@ -42,6 +44,7 @@ from .threads import (
     FORMAT_PATTERN,
     ContentRequest,
     MessageRequest,
+    ThreadFeedbackRequest,
     ThreadRequest,
     TitleRequest,
     first_messages,
@@ -222,6 +225,29 @@ class MessageView(AssistantUIView):
         quotas.check_bytes(request.user.pk, self.body_size, self.using)
         ThreadWriter(self.store_of(row), row).change(message, content)
         return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class FeedbackView(RatingAPI, AssistantUIView):
+    """The user's rating of a message of the client or of the server."""
+
+    def post(self, request: Any, thread: UUID, message: str) -> Response:
+        """Rate a message, in place of an earlier rating by the user."""
+        row = self.session(thread, SessionPermission.READ, SessionPermission.RATE)
+        fields = self.read_body(ThreadFeedbackRequest)
+        value = 1 if fields["type"] == "positive" else -1
+        key = self._message(row, message)
+        saved = self.rate(row, key, value, fields.get("comment") or "")
+        body = {"feedback_id": str(saved.id), "type": fields["type"], "comment": saved.comment}
+        return Response(body)
+
+    def _message(self, session: Session, name: str) -> UUID:
+        key = find_server_message(session, name, self.using)
+        if key is None:
+            found = find_by_ids(thread_messages(session.pk, self.using), name)
+            key = next((one.key for one in found if name in one.names), None)
+        if key is None:
+            raise Http404
+        return key
 
 
 class PlainRenderer(BaseRenderer):

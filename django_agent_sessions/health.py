@@ -1,0 +1,132 @@
+"""Whether this process can store and read sessions, for a health check of the deployment."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from django.core.files.storage import storages
+from django.db import connections
+from django.db.migrations.executor import MigrationExecutor
+
+from django_agent_sessions import conf
+from django_agent_sessions.db import bridge
+from django_agent_sessions.events import postgresql_listener
+
+_APP = "agent_sessions"
+
+
+class HealthCheck(NamedTuple):
+    """The outcome of one check.
+
+    Attributes:
+        name: ``database``, ``migrations``, ``storage``, ``listener`` or ``pool``.
+        ok: Whether it passed.
+        detail: Figures, or the class of an error; never content or the error's text.
+        seconds: How long it took.
+    """
+
+    name: str
+    ok: bool
+    detail: str
+    seconds: float
+
+
+class HealthReport(NamedTuple):
+    """The outcomes of all checks that apply."""
+
+    checks: tuple[HealthCheck, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether all checks passed."""
+        return all(check.ok for check in self.checks)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON."""
+        return {"ok": self.ok, "checks": {check.name: check._asdict() for check in self.checks}}
+
+
+def check(using: str | None = None, *, storage: bool = False) -> HealthReport:
+    """Check the database, the migrations, the listener and the threads of this process.
+
+    It raises no error of what it checks. Call it from any thread, also with a running event loop,
+    which it blocks; :func:`acheck` does not.
+
+    Args:
+        using: The alias of the database; by default the configured one.
+        storage: Whether to ask ``BLOB_STORAGE`` for a file too, if one is configured. A bucket then
+            takes part in the health of the process.
+
+    Returns:
+        The report.
+    """
+    alias = bridge.database(using)
+    run = functools.partial(_outcomes, alias, storage)
+    return HealthReport((*bridge.run_sync(run, using=alias), *_of_process()))
+
+
+async def acheck(using: str | None = None, *, storage: bool = False) -> HealthReport:
+    """Async twin of :func:`check`.
+
+    Args:
+        using: See :func:`check`.
+        storage: See :func:`check`.
+
+    Returns:
+        The report.
+    """
+    alias = bridge.database(using)
+    run = functools.partial(_outcomes, alias, storage)
+    return HealthReport((*await bridge.run_async(run, using=alias), *_of_process()))
+
+
+def _outcomes(using: str, storage: bool) -> list[HealthCheck]:
+    checks = [_outcome("database", functools.partial(_check_database, using))]
+    if checks[0].ok:
+        checks.append(_outcome("migrations", functools.partial(_check_migrations, using)))
+    if storage and (alias := conf.get_settings().BLOB_STORAGE) is not None:
+        checks.append(_outcome("storage", functools.partial(_check_storage, alias)))
+    return checks
+
+
+def _of_process() -> list[HealthCheck]:
+    receiving = postgresql_listener.is_receiving()
+    usage = bridge.pool_usage()
+    figures = f"{usage.threads} threads, {usage.idle} idle, {usage.waiting} calls waiting"
+    checks = [HealthCheck("pool", True, figures, 0.0)]
+    if receiving is not None:
+        detail = "listening" if receiving else "not listening; streams poll more often"
+        checks.append(HealthCheck("listener", receiving, detail, 0.0))
+    return checks
+
+
+def _outcome(name: str, run: Callable[[], str]) -> HealthCheck:
+    started = time.monotonic()
+    try:
+        problem = run()
+    except Exception as error:
+        # Drivers and storages raise errors of many kinds, whose texts may contain hosts and names.
+        problem = type(error).__name__
+    return HealthCheck(name, not problem, problem, time.monotonic() - started)
+
+
+def _check_database(using: str) -> str:
+    with connections[using].cursor() as cursor:
+        cursor.execute("SELECT 1")
+        cursor.fetchone()
+    return ""
+
+
+def _check_migrations(using: str) -> str:
+    executor = MigrationExecutor(connections[using])
+    leaves = [key for key in executor.loader.graph.leaf_nodes() if key[0] == _APP]
+    missing = [migration.name for migration, _ in executor.migration_plan(leaves)]
+    return f"not applied: {', '.join(missing)}" if missing else ""
+
+
+def _check_storage(alias: str) -> str:
+    storages[alias].exists(f"{conf.get_settings().BLOB_PREFIX}/health")
+    return ""

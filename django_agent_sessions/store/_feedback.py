@@ -1,0 +1,156 @@
+"""Feedback on messages: ratings and comments."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+
+from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.exceptions import InvalidIdError, PayloadError, SessionNotFoundError
+from django_agent_sessions.models import MessageFeedback, Session, SessionMessage
+from django_agent_sessions.models.fields import CorruptPayload, update_one
+from django_agent_sessions.models.holds import refuse_if_held
+from django_agent_sessions.sql.cursors import insert_row
+from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.records import FeedbackRecord
+
+from ._base import retry_reads
+from ._context import StorePart, twin
+from ._mask_on_write import mask_on_write
+from .locking import with_session_lock
+
+MAX_COMMENT = 4000
+"""The most characters of a comment."""
+
+_SOURCE = re.compile(r"[A-Za-z0-9_.:-]{1,32}")
+
+
+class Feedback(StorePart):
+    """The operations of a store on feedback."""
+
+    def save(
+        self,
+        message: UUID,
+        value: int,
+        *,
+        comment: str = "",
+        source: str = "user",
+        user: Any = None,
+    ) -> FeedbackRecord:
+        """Rate a message, and replace the feedback of the same user and source."""
+        if not _is_value(value):
+            raise PayloadError("the value of feedback must be 1, 0 or -1")
+        if len(comment) > MAX_COMMENT:
+            raise PayloadError(f"a comment must be a text of at most {MAX_COMMENT:,} characters")
+        _check_source(source)
+        key: dict[str, Any] = {"message": message, "user": self._user(user), "source": source}
+        masked = str(mask_on_write(displayable(comment), free=True))[:MAX_COMMENT]
+        what = f"saving feedback on message {message}"
+
+        def save(session: Session) -> FeedbackRecord:
+            if not SessionMessage.objects.using(self.using).filter(pk=message).exists():
+                raise _not_found(message)
+            now = timezone.now()
+            row = self._rows().filter(**key).first()
+            if row is None:
+                row = MessageFeedback(
+                    id=new_id(),
+                    session_id=session.pk,
+                    message_id=message,
+                    user=key["user"],
+                    source=source,
+                    value=value,
+                    comment=masked,
+                    created_at=now,
+                    updated_at=now,
+                )
+                insert_row(self.using, row)
+            elif (row.value, row.comment) != (value, masked):
+                refuse_if_held(session, what)
+                row.value, row.comment, row.updated_at = value, masked, now
+                rows = self._rows().filter(pk=row.pk)
+                update_one(rows, {"comment": masked}, value=value, updated_at=now)
+            return _record(row)
+
+        return with_session_lock(self.using, self._session_of(message), save, what=what)
+
+    asave = twin(save)
+
+    @retry_reads
+    def list(
+        self, session: UUID | None = None, *, message: UUID | None = None, user: Any = None
+    ) -> builtins.list[FeedbackRecord]:
+        """Read feedback in the sessions that the store reaches, oldest first."""
+        named = {"session": session, "message": message}
+        rows = self._rows().filter(session__in=self._context.sessions())
+        rows = rows.filter(**{name: key for name, key in named.items() if key is not None})
+        if user is not None:
+            rows = rows.filter(user=self._user(user))
+        return [_record(row) for row in rows.order_by("pk")]
+
+    alist = twin(list)
+
+    def delete(self, message: UUID, *, source: str = "user", user: Any = None) -> bool:
+        """Delete the feedback of a user and source on a message."""
+        what = f"deleting feedback on message {message}"
+        rows = self._rows().filter(message=message, user=self._user(user), source=source)
+
+        def delete(session: Session) -> bool:
+            if not rows.exists():
+                return False
+            refuse_if_held(session, what)
+            return bool(rows.delete_locked()[0])
+
+        return with_session_lock(self.using, self._session_of(message), delete, what=what)
+
+    adelete = twin(delete)
+
+    def _rows(self) -> Any:
+        return MessageFeedback.objects.using(self.using)
+
+    def _user(self, user: Any) -> str:
+        key = self._context.reach.owner_id if user is None else getattr(user, "pk", user)
+        return "" if key is None else str(key)
+
+    def _session_of(self, message: UUID) -> UUID:
+        rows = SessionMessage.objects.using(self.using).filter(pk=message)
+        found = self._context.sessions().filter(pk__in=rows.values("session"))
+        key: UUID | None = found.values_list("pk", flat=True).first()
+        if key is None:
+            raise _not_found(message)
+        return key
+
+
+def _is_value(value: object) -> bool:
+    return type(value) is int and value in MessageFeedback.Value.values
+
+
+def _check_source(source: object) -> None:
+    if isinstance(source, str) and _SOURCE.fullmatch(source):
+        return
+    raise InvalidIdError(
+        "the source of feedback must have 1 to 32 letters, digits, '_', '.', ':' and '-'"
+    )
+
+
+def _not_found(message: UUID) -> SessionNotFoundError:
+    return SessionNotFoundError(f"message {message} does not exist")
+
+
+def _record(row: MessageFeedback) -> FeedbackRecord:
+    comment: Any = row.comment
+    return FeedbackRecord(
+        id=row.pk,
+        session=row.session_id,
+        message=row.message_id,
+        user=row.user,
+        source=row.source,
+        value=row.value,
+        comment="" if isinstance(comment, CorruptPayload) else str(comment),
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
