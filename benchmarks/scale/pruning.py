@@ -150,10 +150,14 @@ def _problems() -> dict[str, int]:
 def _run(now: datetime) -> int:
     """Prune in this process; print after each transaction how long those since the last took."""
     _django()
+    from django.db import connection
+
     from django_agent_sessions.governance.retention import PruneReport, prune
 
     from .deleting import timed_transactions
 
+    # A new connection begins with no transaction that could be timed.
+    connection.ensure_connection()
     with timed_transactions() as lasted:
 
         def show(report: PruneReport) -> None:
