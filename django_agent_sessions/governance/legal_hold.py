@@ -56,15 +56,20 @@ def record_deletion(instance: Session, using: str, **kwargs: Any) -> None:
     if instance.namespace != TOMBSTONE_NAMESPACE:
         details = {"messages": instance.message_count}
         audit.record(AuditEvent.Action.DELETED, session=instance.pk, details=details, using=using)
-        send_after_commit(
-            signals.session_deleted,
-            using,
-            session=instance.pk,
-            namespace=instance.namespace,
-            scope=instance.scope,
-            session_id=instance.session_id,
-            count=instance.message_count,
-        )
+        signal_deletion(instance, using)
+
+
+def signal_deletion(session: Session, using: str) -> None:
+    """Send ``session_deleted`` when the deletion is committed."""
+    send_after_commit(
+        signals.session_deleted,
+        using,
+        session=session.pk,
+        namespace=session.namespace,
+        scope=session.scope,
+        session_id=session.session_id,
+        count=session.message_count,
+    )
 
 
 def _set(session: UUID, held: bool, *, reason: str, actor: Any, using: str | None) -> bool:

@@ -36,6 +36,8 @@ from django_agent_sessions.store.locking import tracked_atomic, write
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import EVERYBODY, Reach
 
+from .legal_hold import signal_deletion
+
 __all__ = ["DeletionDate", "Doomed", "PruneReport", "Rule", "deletion_date", "prune"]
 
 _VIA = "prune"
@@ -275,6 +277,8 @@ class _Run:
     def _delete_locked(self, sessions: list[Session]) -> AuditEvent:
         keys = [session.pk for session in sessions]
         delete_session_files(self.using, keys)
+        for session in sessions:
+            signal_deletion(session, self.using)
         deletion.LockedSessions(Session, using=self.using).filter(pk__in=keys).delete()
         return audit.record(
             AuditEvent.Action.DELETED,

@@ -10,6 +10,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from django_agent_sessions import signals
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.governance import legal_hold, retention
 from django_agent_sessions.governance.retention import Doomed, Rule, deletion_date, prune
@@ -205,6 +206,25 @@ def test_a_run_is_one_event_and_each_transaction_names_what_it_deleted(monkeypat
     [found] = AuditEvent.objects.deletions_of(keys[2])
     assert str(keys[2]) in found.details["sessions"]
     assert AuditEvent.objects.deletions_of(keys[0]).count() == 1
+
+
+def test_a_signal_is_sent_for_each_session_small_or_large(monkeypatch):
+    monkeypatch.setattr(deletion, "MAX_MESSAGES", 3)
+    keys = {talk(f"s{n}", messages=n, last_activity_at=31).pk for n in (1, 2, 5)}
+    talk("young")
+    told = []
+
+    def receive(session, **kwargs):
+        told.append(session)
+
+    signals.session_deleted.connect(receive)
+    try:
+        prune()
+    finally:
+        signals.session_deleted.disconnect(receive)
+
+    assert len(told) == 3
+    assert set(told) == keys
 
 
 def test_a_run_that_finds_nothing_records_nothing():
