@@ -243,11 +243,10 @@ class SessionMessage(SessionRelated):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     # An index below starts with the session. A message's session is always its agent's, so the
-    # agent's constraint and cascade cover both; another constraint would read and lock a row for
-    # each message, and another cascade would read what the first one deleted.
+    # agent's constraint covers both; another one would read and lock a row for each message.
     session = models.ForeignKey(
         Session,
-        on_delete=models.DO_NOTHING,
+        on_delete=models.CASCADE,
         related_name="messages",
         db_index=False,
         db_constraint=False,
