@@ -23,9 +23,15 @@ from django_agent_sessions.content import exact_json
 from django_agent_sessions.db import bridge, workers
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
-from django_agent_sessions.sql import cursors, lookup, message_reads, message_writes
+from django_agent_sessions.sql import (
+    cursors,
+    first_messages,
+    lookup,
+    message_reads,
+    message_writes,
+)
 from django_agent_sessions.sql import prepared_statements as prepared
-from django_agent_sessions.store import _append_groups, _base, _content_writes
+from django_agent_sessions.store import _append_groups, _base, _content_writes, _first_write
 from django_agent_sessions.store._counters import move_counters
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY
 
@@ -124,7 +130,7 @@ def _insert(using: str, rows: Sequence[Sequence[Any]]) -> None:
     SessionMessage.objects.using(using).bulk_create(rows)
 
 
-def _pop(using: str, agent: Any, *, branch: int = 0) -> Any:
+def _pop(using: str, agent: Any, *, branch: int = 0) -> message_writes.PoppedRow | None:
     rows = SessionMessage.objects.using(using).filter(agent=agent, branch=branch)
     values = rows.order_by("-message_id").values_list(
         "pk", "source", "message_id", VISIBLE_TEXT, "redacted_at"
@@ -134,7 +140,9 @@ def _pop(using: str, agent: Any, *, branch: int = 0) -> Any:
         return None
     key, source, position, text, redacted = found
     SessionMessage.objects.using(using).filter(pk=key).delete()
-    return key, source or key, position, text, redacted is not None
+    return message_writes.PoppedRow(
+        key, source or key, position, text, redacted is not None, has_feedback=False
+    )
 
 
 def _redact_rows(using: str, rows: Sequence[Any], event: Any, *, change: int, keep: bool) -> int:
@@ -267,7 +275,15 @@ MECHANISMS = (
         "sql/cursors.py",
         "`Model.save`",
         [("append 0", _OPENAI)],
-        _patched((_base, "insert_row", _save)),
+        _patched((_base, "insert_row", _save), (_first_write, "insert_row", _save)),
+    ),
+    Mechanism(
+        "first messages as one statement",
+        "sql/first_messages.py",
+        "a statement for each row, in one transaction",
+        [("append 0", _OPENAI)],
+        _patched((first_messages, "is_possible", lambda *arguments: False)),
+        ("postgresql",),
     ),
     Mechanism(
         "appends committed together",

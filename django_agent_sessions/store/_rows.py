@@ -113,7 +113,8 @@ class MessageRow:
     def usage(self) -> Usage:
         """What the session's counters add up."""
         tokens = self._summary.input_tokens, self._summary.output_tokens
-        return Usage(1, *tokens, cost_of(self._prices, self.model, *tokens))
+        cost = cost_of(self._prices, self.model, *tokens) if self._prices else None
+        return Usage(1, *tokens, cost)
 
     def neutral_columns(self) -> dict[str, Any]:
         """Return the columns that change with the payload."""

@@ -22,7 +22,7 @@ def cost_of(
 
     It is unknown if the model has no price, or no tokens were reported.
     """
-    if not prices or not model or (input_tokens is None and output_tokens is None):
+    if not model or (input_tokens is None and output_tokens is None):
         return None
     price = _price_of(prices, model)
     if price is None:

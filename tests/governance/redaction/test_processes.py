@@ -42,9 +42,9 @@ def expect_nowhere() -> None:
     assert columns_containing(SECRET) == []
 
 
-@pytest.fixture(scope="module")
-def writers(django_db_setup, other_process) -> Iterator[list[Process]]:
-    """Two processes, which all tests here use."""
+@pytest.fixture
+def writers(shared, other_process) -> Iterator[list[Process]]:
+    """Two processes of this test: one that ends too early is no failure of the next test."""
     started = [start(WORKER, "shared") for _ in range(2)]
     yield started
     outputs(started)
