@@ -14,6 +14,7 @@ fork is found by its origin. After an interruption, the same call does the rest.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -41,6 +42,7 @@ from django_agent_sessions.models import (
     holds,
 )
 from django_agent_sessions.store.contents import clear_copied_content, discard_originals
+from django_agent_sessions.values import observing
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, owner_key
 
 from . import reasons
@@ -106,7 +108,9 @@ def erase(
     if not reason:
         raise ReasonRequiredError("erasing a person: a reason is required")
     holds.check_none_held(erasure.changed_sessions(), "erasing a person")
-    return erasure.run(audit.mask_reason(reason, erasure.names), actor)
+    run = functools.partial(erasure.run, audit.mask_reason(reason, erasure.names), actor)
+    observer = observing.current
+    return run() if observer is None else observer.run("erase", run, {})
 
 
 @dataclass
