@@ -53,7 +53,7 @@ class SpanObserver:
 
     def use(self, namespace: str, session_id: str, agent: Hashable) -> None:
         agent_id = agent if isinstance(agent, str) else ""
-        session_ids.use(session_ids.SessionIds(session_id, namespace, agent_id))
+        session_ids.enter_session(session_ids.SessionIds(session_id, namespace, agent_id))
 
     def run(self, operation: str, function: Callable[[], R], ids: Ids) -> R:
         if _running.get() is not None:

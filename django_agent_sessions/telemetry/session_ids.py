@@ -47,7 +47,7 @@ def ids_of(within: Context | None = None) -> SessionIds | None:
     return found if isinstance(found, SessionIds) else None
 
 
-def use(ids: SessionIds) -> None:
+def enter_session(ids: SessionIds) -> None:
     """Set the session on the current span, and for what follows in this thread or task."""
     known = ids_of()
     if known is not None and not ids.agent_id and known[:2] == ids[:2]:

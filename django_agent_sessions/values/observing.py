@@ -43,3 +43,9 @@ class Observer(Protocol):
 
 
 current: Observer | None = None
+
+
+def use(namespace: str, session_id: str, agent: Hashable = None) -> None:
+    """Tell the observer, if there is one, that the caller uses a session."""
+    if current is not None:
+        current.use(namespace, session_id, agent)

@@ -9,19 +9,19 @@ from opentelemetry import baggage, context, propagate
 
 from django_agent_sessions.exceptions import InvalidIdError
 from django_agent_sessions.telemetry import session_context
-from django_agent_sessions.telemetry.session_ids import SessionIds, ids_of, use
+from django_agent_sessions.telemetry.session_ids import SessionIds, enter_session, ids_of
 
 IDS = SessionIds("user-1", "bot", "helper")
 
 
 def test_a_span_that_begins_before_the_session_is_used_gets_it(recorded):
     with recorded.tracer.start_as_current_span("request"):
-        use(IDS)
+        enter_session(IDS)
     assert recorded.spans()[0].attributes["gen_ai.conversation.id"] == "user-1"
 
 
 def test_spans_that_start_after_it_carry_the_session(recorded):
-    use(IDS)
+    enter_session(IDS)
     with recorded.tracer.start_as_current_span("later"):
         pass
     assert dict(recorded.spans()[0].attributes) == IDS.attributes()
@@ -37,7 +37,7 @@ def test_a_span_of_a_context_without_the_session_has_that_of_its_parent(recorded
 
 
 def test_the_ids_are_baggage_of_outgoing_requests(recorded):
-    use(IDS)
+    enter_session(IDS)
     headers: dict[str, str] = {}
     propagate.inject(headers)
     assert "gen_ai.conversation.id=user-1" in headers["baggage"].split(",")
@@ -45,7 +45,7 @@ def test_the_ids_are_baggage_of_outgoing_requests(recorded):
 
 def test_baggage_can_be_turned_off_and_the_spans_carry_the_session_still(recorded):
     with override_settings(AGENT_SESSIONS={"TELEMETRY_BAGGAGE": False}):
-        use(IDS)
+        enter_session(IDS)
         headers: dict[str, str] = {}
         propagate.inject(headers)
     assert "baggage" not in headers
@@ -56,8 +56,8 @@ def test_baggage_can_be_turned_off_and_the_spans_carry_the_session_still(recorde
 
 def test_baggage_of_the_project_stays(recorded):
     context.attach(baggage.set_baggage("tenant", "a"))
-    use(IDS)
-    use(SessionIds("user-2"))
+    enter_session(IDS)
+    enter_session(SessionIds("user-2"))
     assert baggage.get_all() == {
         "tenant": "a",
         "gen_ai.conversation.id": "user-2",
@@ -73,7 +73,7 @@ def test_baggage_of_an_incoming_request_is_not_believed(recorded):
 
 
 def test_a_thread_that_begins_another_request_forgets_the_session(recorded):
-    use(IDS)
+    enter_session(IDS)
     signals.request_started.send(None, environ={})
     assert ids_of() is None
     assert baggage.get_all() == {}
@@ -81,8 +81,8 @@ def test_a_thread_that_begins_another_request_forgets_the_session(recorded):
 
 def test_a_block_restores_the_context_before_it(recorded):
     with session_context("user-1", namespace="bot"):
-        use(SessionIds("user-1", "bot", "helper"))
-        use(SessionIds("user-2"))
+        enter_session(SessionIds("user-1", "bot", "helper"))
+        enter_session(SessionIds("user-2"))
         assert ids_of() == SessionIds("user-2")
     assert ids_of() is None
     assert baggage.get_all() == {}

@@ -11,9 +11,15 @@ from agents import Agent as OpenAIAgent
 from agents import Runner, function_tool
 from opentelemetry import baggage, trace
 from strands import Agent, tool
+from strands.session import SnapshotSessionManager
+from strands.session.repository_session_manager import RepositorySessionManager
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
-from django_agent_sessions.adapters.strands import DjangoSessionManager
+from django_agent_sessions.adapters.strands import (
+    DjangoSessionManager,
+    DjangoSessionRepository,
+    DjangoStorage,
+)
 from tests.adapters.openai_agents import scripted as openai_model
 from tests.adapters.openai_agents.conftest import thread_loop  # noqa: F401 - a fixture
 from tests.adapters.strands import scripted as strands_model
@@ -52,14 +58,18 @@ def ask_openai(of: str) -> str:
     return f"{SECRET} {sorted(carried)}"
 
 
-def strands_agent(session_id: str = "user-1") -> Agent:
+def manager_of(session_id: str) -> DjangoSessionManager:
+    return DjangoSessionManager(session_id, namespace="bot", title=SECRET)
+
+
+def strands_agent(session_manager: Any = None) -> Agent:
     steps = [strands_model.call("ask", of=SECRET), f"It is {SECRET}."]
     return Agent(
         model=strands_model.ScriptedModel(steps),
         tools=[ask],
         callback_handler=None,
         agent_id="helper",
-        session_manager=DjangoSessionManager(session_id, namespace="bot", title=SECRET),
+        session_manager=session_manager or manager_of("user-1"),
     )
 
 
@@ -120,6 +130,20 @@ def test_a_strands_agent_that_was_built_in_another_thread(recorded):
     expect_session(recorded, names=STRANDS, agent_id="helper")
 
 
+@pytest.mark.parametrize("manager", ["repository", "snapshots"])
+def test_a_strands_agent_with_a_manager_of_strands(recorded, manager):
+    session_manager: Any = (
+        RepositorySessionManager(
+            "user-1", session_repository=DjangoSessionRepository(namespace="bot")
+        )
+        if manager == "repository"
+        else SnapshotSessionManager("user-1", storage=DjangoStorage(namespace="bot"))
+    )
+    with recorded.tracer.start_as_current_span("request"):
+        strands_agent(session_manager)(f"Who is {SECRET}?")
+    expect_session(recorded, names={*STRANDS, "request"}, agent_id="helper")
+
+
 @pytest.mark.parametrize("way", ["run", "run_streamed"])
 def test_an_openai_agent_in_a_loop(recorded, way):
     async def run():
@@ -148,7 +172,7 @@ def test_an_openai_agent_in_sync_code(recorded):
 def test_two_runs_at_once_do_not_mix_their_sessions(recorded):
     async def run(session_id):
         with recorded.tracer.start_as_current_span(f"request of {session_id}"):
-            await strands_agent(session_id).invoke_async("Hello")
+            await strands_agent(manager_of(session_id)).invoke_async("Hello")
 
     async def both():
         await asyncio.gather(run("user-1"), run("user-2"))

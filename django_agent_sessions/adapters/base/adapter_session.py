@@ -58,8 +58,7 @@ class AdapterSession:
 
     def trace(self, key: Hashable = None) -> None:
         """Set the session on the caller's current span, if telemetry is on."""
-        if (observer := observing.current) is not None:
-            observer.use(self.store.namespace, self.session_id, key)
+        observing.use(self.store.namespace, self.session_id, key)
 
     def run(self, work: Callable[[], R], *, key: Hashable = None) -> R:
         """Run a function; under the lease of a run if the session is exclusive."""
