@@ -45,6 +45,7 @@ class AgentSessionsConfig(AppConfig):
             sqlite_secure_delete.set_secure_delete, dispatch_uid="agent_sessions_overwrite"
         )
         connection_created.connect(sqlite_deletions.watch, dispatch_uid="agent_sessions_deletions")
+        _turn_telemetry_on()
         session_tombstoned.connect(_record_deletion, Session, dispatch_uid="agent_sessions")
         pre_delete.connect(_before_deletion, Session, dispatch_uid="agent_sessions")
 
@@ -65,6 +66,21 @@ def _before_deletion(**kwargs: Any) -> None:
     # In this order: a session under legal hold must keep its files.
     legal_hold.check_and_record_deletion(**kwargs)
     before_session_deletion(**kwargs)
+
+
+def _turn_telemetry_on() -> None:
+    from django_agent_sessions import conf
+
+    if not (conf.are_valid("TELEMETRY") and conf.get_settings().TELEMETRY):
+        return
+    try:
+        from django_agent_sessions import telemetry
+    except ImportError as error:
+        raise ConfigurationError(
+            "AGENT_SESSIONS['TELEMETRY'] requires OpenTelemetry's API. Install it with: "
+            'pip install "django-agent-sessions[otel]"'
+        ) from error
+    telemetry.start_recording()
 
 
 def _configure_dialects(*, setting: str = "AGENT_SESSIONS", **kwargs: Any) -> None:

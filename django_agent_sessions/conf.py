@@ -186,6 +186,14 @@ class AgentSessionsSettings:
     replica's lag. Requires the middleware
     ``django_agent_sessions.serving.middleware.reading_own_writes``."""
 
+    TELEMETRY: bool = False
+    """Whether operations are recorded as spans and metrics of OpenTelemetry: see :doc:`monitoring`.
+    It is read at the start of the process. Requires ``django-agent-sessions[otel]``."""
+
+    TELEMETRY_BAGGAGE: bool = True
+    """Whether the ids of the session are also baggage, with ``TELEMETRY``. Instrumented HTTP
+    clients send baggage with each request, also to other companies."""
+
     LEASE_SECONDS: int | float = 30
     """Seconds after which the lease of an exclusive run expires if it is not renewed, because its
     process was killed or suspended. A run renews its lease three times in this period."""

@@ -42,7 +42,9 @@ def test_a_start_registers_the_admin(loaded):
     assert "django_agent_sessions.admin.usage" in loaded
 
 
-@pytest.mark.parametrize("package", ["agents", "asyncpg", "rest_framework", "storages", "strands"])
+@pytest.mark.parametrize(
+    "package", ["agents", "asyncpg", "opentelemetry", "rest_framework", "storages", "strands"]
+)
 def test_a_start_loads_nothing_that_is_optional(loaded, package):
     assert package not in loaded
 

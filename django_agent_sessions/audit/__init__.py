@@ -26,6 +26,11 @@ MAX_REASON = 2000
 
 _PURGE_BATCH = 5_000
 
+_USER_DETAILS = frozenset(
+    {"actor", "actor_id", "by", "owner", "owner_id", "person", "user", "user_id"}
+)
+"""Names of details whose value is a user's key."""
+
 _acting: ContextVar[tuple[Any, str, str, UUID | None]] = ContextVar(
     "agent_sessions_actor", default=(None, "", "", None)
 )
@@ -135,12 +140,14 @@ def mask_reasons(session: UUID, secrets: Collection[str], *, using: str) -> int:
 def pseudonymize(key: str, names: Collection[str], pseudonym: str, *, using: str) -> int:
     """Replace a user's key and names in all events, for an erasure; the events stay.
 
-    ``key`` is replaced as the actor's key, and ``names`` in the reasons of all events. Returns the
-    number of events of the actor.
+    ``key`` is replaced as the actor's key, ``names`` in the reasons of all events, and both in
+    their details, where a number is replaced only if its name says that it is a user. It reads the
+    details of all events. Returns the number of events of the actor.
     """
     from django_agent_sessions.content import masking
 
     rows = _events(using)
+    changed = list(_renamed_details(rows, key, names, pseudonym))
     named = Q()
     for name in names:
         named |= Q(reason__icontains=name)
@@ -149,7 +156,38 @@ def pseudonymize(key: str, names: Collection[str], pseudonym: str, *, using: str
             for event, reason in list(rows.filter(named).values_list("pk", "reason")):
                 masked = masking.mask_texts(reason, names)[:MAX_REASON]
                 rows.filter(pk=event).update(reason=masked)
+        for event, details in changed:
+            rows.filter(pk=event).update(details=details)
         return rows.filter(actor_id=key).update(actor_id=pseudonym, actor=pseudonym)
+
+
+def _renamed_details(
+    rows: QuerySet[AuditEvent], key: str, names: Collection[str], pseudonym: str
+) -> Iterator[tuple[UUID, Any]]:
+    """Yield the events whose details have a user's key or name, with new details."""
+    ordered = rows.exclude(details={}).order_by("pk").values_list("pk", "details")
+    batch = list(ordered[:_PURGE_BATCH])
+    while batch:
+        for event, details in batch:
+            renamed = _renamed(details, "", key, names, pseudonym)
+            if renamed != details:
+                yield event, renamed
+        batch = list(ordered.filter(pk__gt=batch[-1][0])[:_PURGE_BATCH])
+
+
+def _renamed(value: Any, name: str, key: str, names: Collection[str], pseudonym: str) -> Any:
+    from django_agent_sessions.content import masking
+
+    if isinstance(value, dict):
+        return {
+            _renamed(each, "", key, names, pseudonym): _renamed(one, each, key, names, pseudonym)
+            for each, one in value.items()
+        }
+    if isinstance(value, list):
+        return [_renamed(one, name, key, names, pseudonym) for one in value]
+    if str(value) == key and (name in _USER_DETAILS or not key.isdecimal()):
+        return pseudonym
+    return masking.mask_texts(value, names) if isinstance(value, str) and names else value
 
 
 def _events(using: str) -> QuerySet[AuditEvent]:

@@ -14,38 +14,38 @@ fork is found by its origin. After an interruption, the same call does the rest.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
 
-from django.contrib.auth import get_user_model
 from django.core.files.storage import storages
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from django_agent_sessions import audit
+from django_agent_sessions.blobs import file_storage
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError, ReasonRequiredError
 from django_agent_sessions.models import (
     AuditEvent,
     Blob,
-    MessageFeedback,
     RedactedOriginal,
     Session,
     SessionMessage,
-    StoredObject,
-    UsageRollup,
     deletion,
     holds,
 )
 from django_agent_sessions.store.contents import clear_copied_content, discard_originals
+from django_agent_sessions.values import observing
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, owner_key
 
 from . import reasons
 from .erasure_receipt import ErasureReceipt, hashed, verify
-from .redaction import WholeMessage, descendants_of, redact
+from .person_data import PersonData
+from .redaction import WholeMessage, redact
 from .session_change import SessionChange, change
 
 __all__ = ["ErasureReceipt", "Forks", "erase", "verify"]
@@ -55,7 +55,6 @@ Forks = Literal["redact", "delete"]
 logger = logging.getLogger("django_agent_sessions")
 
 _BATCH = 500
-_SHORTEST_NAME = 3
 
 
 def erase(
@@ -106,7 +105,9 @@ def erase(
     if not reason:
         raise ReasonRequiredError("erasing a person: a reason is required")
     holds.check_none_held(erasure.changed_sessions(), "erasing a person")
-    return erasure.run(audit.mask_reason(reason, erasure.names), actor)
+    run = functools.partial(erasure.run, audit.mask_reason(reason, erasure.names), actor)
+    observer = observing.current
+    return run() if observer is None else observer.run("erase", run, {})
 
 
 @dataclass
@@ -118,33 +119,18 @@ class _Erasure:
     names: list[str] = field(init=False)
     counts: dict[str, int] = field(init=False)
     person: str = field(init=False)
+    data: PersonData = field(init=False)
     fork_messages: list[str] = field(default_factory=list)
     files_left: int = 0
 
     def __post_init__(self) -> None:
         self.person = hashed("person", self.key)
-        self.names = self._names()
-        self.fork_keys = self._forks()
+        self.data = PersonData(self.using, self.key)
+        self.names = self.data.names()
+        self.fork_keys = self.data.forks()
         self.counts = self._count()
 
     # --- what belongs to the person ----------------------------------------------------------
-
-    @property
-    def sessions(self) -> Any:
-        return Session.objects.using(self.using).filter(owner=self.key)
-
-    @property
-    def feedback(self) -> Any:
-        return MessageFeedback.objects.using(self.using).filter(user=str(self.key))
-
-    @property
-    def objects(self) -> Any:
-        return StoredObject.objects.using(self.using).filter(owner=self.key)
-
-    @property
-    def usage(self) -> QuerySet[UsageRollup]:
-        owned = UsageRollup.Dimension.OWNER
-        return UsageRollup.objects.using(self.using).filter(dimension=owned, key=str(self.key))
 
     @property
     def forks(self) -> Any:
@@ -152,50 +138,25 @@ class _Erasure:
 
     def changed_sessions(self) -> Any:
         """Return all sessions that lose content."""
+        data = self.data
         changed = Q(owner=self.key) | Q(pk__in=self.fork_keys)
-        changed |= Q(pk__in=self.feedback.order_by().values("session"))
-        changed |= Q(pk__in=self.objects.exclude(session=None).order_by().values("session"))
+        changed |= Q(pk__in=data.feedback.order_by().values("session"))
+        changed |= Q(pk__in=data.objects.exclude(session=None).order_by().values("session"))
         return Session.objects.using(self.using).filter(changed)
-
-    def copied_messages(self, fork: UUID) -> QuerySet[SessionMessage]:
-        """Return the messages of a fork that are copies, unless another owner has the original."""
-        rows = SessionMessage.objects.using(self.using)
-        others = rows.filter(pk=OuterRef("source")).exclude(session__owner=self.key)
-        copies: QuerySet[SessionMessage] = rows.filter(session=fork, source__isnull=False)
-        return copies.filter(~Exists(others))
-
-    def _names(self) -> list[str]:
-        user = get_user_model()._default_manager.using(self.using).filter(pk=self.key).first()
-        names = set()
-        if user is not None:
-            email = getattr(user, user.get_email_field_name(), "")
-            full = user.get_full_name() if hasattr(user, "get_full_name") else ""
-            names = {user.get_username(), email, full}
-        events = AuditEvent.objects.using(self.using).filter(actor_id=str(self.key)).order_by()
-        names |= set(events.values_list("actor", flat=True).distinct())
-        return sorted(name for name in names if name and len(name) >= _SHORTEST_NAME)
-
-    def _forks(self) -> list[UUID]:
-        found: set[UUID] = set()
-        for session in self.sessions.order_by().values_list("pk", flat=True):
-            found.update(descendants_of(session, using=self.using))
-        rows = Session.objects.using(self.using).filter(pk__in=found).exclude(owner=self.key)
-        return list(rows.order_by("pk").values_list("pk", flat=True))
 
     def _count(self) -> dict[str, int]:
         messages = SessionMessage.objects.using(self.using)
+        copies = [self.data.copied_messages(fork).count() for fork in self.fork_keys]
         return {
-            "sessions": self.sessions.count(),
+            "sessions": self.data.sessions.count(),
             "messages": messages.filter(session__owner=self.key).count(),
-            "feedback": self.feedback.count(),
-            "objects": self.objects.count(),
+            "feedback": self.data.feedback.count(),
+            "objects": self.data.objects.count(),
             "files": self._blobs().count(),
-            "usage": self.usage.count(),
-            "audit_events": AuditEvent.objects.using(self.using)
-            .filter(actor_id=str(self.key))
-            .count(),
+            "usage": self.data.usage.count(),
+            "audit_events": self.data.audit_events.count(),
             "fork_sessions": len(self.fork_keys),
-            "fork_messages": sum(self.copied_messages(fork).count() for fork in self.fork_keys),
+            "fork_messages": sum(copies),
         }
 
     def _blobs(self) -> QuerySet[Blob]:
@@ -220,14 +181,14 @@ class _Erasure:
         with audit.acting(actor, via=self.via, reason=reason):
             if self.how == "delete":
                 self.forks.delete()
-            self.feedback.delete()
+            self.data.feedback.delete()
             self._delete_originals()
-            self.sessions.delete()
+            self.data.sessions.delete()
             deletion.delete_tombstones(Session.objects.using(self.using))
-        self.objects.delete()
-        self.usage.delete()
+        self.data.objects.delete()
+        self.data.usage.delete()
         audit.pseudonymize(str(self.key), self.names, self.person, using=self.using)
-        self.files_left = sum(not _delete_file(storage, file) for storage, file in files)
+        self.files_left = _delete_files(files)
         figures = {name: count for name, count in self.counts.items() if count}
         event = audit.record(
             AuditEvent.Action.ERASED,
@@ -242,7 +203,7 @@ class _Erasure:
         return str(getattr(actor, "pk", None)) == str(self.key) or str(actor) in self.names
 
     def _redact_fork(self, fork: UUID, reason: str, actor: Any) -> None:
-        keys = list(self.copied_messages(fork).order_by("pk").values_list("pk", flat=True))
+        keys = list(self.data.copied_messages(fork).order_by("pk").values_list("pk", flat=True))
         self.fork_messages += [hashed("message", key) for key in keys]
         for start in range(0, len(keys), _BATCH):
             scopes = map(WholeMessage, keys[start : start + _BATCH])
@@ -267,7 +228,7 @@ class _Erasure:
 
     def _delete_originals(self) -> None:
         """Delete the digests of redacted messages, which outlive a session otherwise."""
-        own = self.sessions.order_by().values("pk")
+        own = self.data.sessions.order_by().values("pk")
         RedactedOriginal.objects.using(self.using).filter(session__in=own).delete()
 
     # --- the receipt -------------------------------------------------------------------------
@@ -275,7 +236,7 @@ class _Erasure:
     def receipt(
         self, actor: Any, *, event: AuditEvent | None = None, dry_run: bool = False
     ) -> ErasureReceipt:
-        keys = set(self.sessions.values_list("pk", flat=True)) if dry_run else self._deleted()
+        keys = set(self.data.sessions.values_list("pk", flat=True)) if dry_run else self._deleted()
         held = self.changed_sessions().filter(legal_hold=True).order_by("pk")
         held_keys = tuple(held.values_list("pk", flat=True))
         return ErasureReceipt(
@@ -305,13 +266,24 @@ def _hashes(keys: Iterable[UUID]) -> list[str]:
     return sorted(hashed("session", key) for key in keys)
 
 
-def _delete_file(storage: str, file: str) -> bool:
-    """Delete a file that the deletion of its row left; return whether it is gone."""
+def _delete_files(files: Iterable[tuple[str, str]]) -> int:
+    """Delete the files that the deletion of their rows left; return how many are left.
+
+    With all versions, which are there also if the file is not.
+    """
+    by_storage: dict[str, list[str]] = {}
+    for storage, name in files:
+        by_storage.setdefault(storage, []).append(name)
+    return sum(_delete_from(storage, names) for storage, names in by_storage.items())
+
+
+def _delete_from(storage: str, names: list[str]) -> int:
     try:
-        if storages[storage].exists(file):
-            storages[storage].delete(file)
+        file_storage.delete_files(storages[storage], names)
     except Exception:
-        # A storage raises errors of its own; the rows are gone, and a later run deletes the file.
+        # A storage raises errors of its own; the rows are gone, and a later run deletes the files.
+        if len(names) > 1:
+            return sum(_delete_from(storage, [name]) for name in names)
         logger.warning("A file of an erased session could not be deleted", exc_info=True)
-        return False
-    return True
+        return 1
+    return 0

@@ -26,6 +26,7 @@ from django_agent_sessions.store.locking import (
     with_lock,
     write,
 )
+from django_agent_sessions.values import observing
 
 from . import reasons
 
@@ -159,18 +160,37 @@ def change(
         result = apply(current)
         return Receipt(result, current.changed, tuple(event.pk for event in current.events))
 
-    while True:
-        if plan is not None and searches_left:
-            write(alias, lambda unsure: plan.search(), what=what)
-            searches_left -= 1
-        try:
-            return with_lock(
-                alias,
-                lock,
-                work,
-                what=what,
-                around=nullcontext if plan is None else plan.attempt,
-                changed=lambda receipt: receipt.changed,
-            )
-        except _OutdatedPlanError:
-            continue
+    def carry_out() -> Receipt[R]:
+        nonlocal searches_left
+        while True:
+            if plan is not None and searches_left:
+                write(alias, lambda unsure: plan.search(), what=what)
+                searches_left -= 1
+            try:
+                return with_lock(
+                    alias,
+                    lock,
+                    work,
+                    what=what,
+                    around=nullcontext if plan is None else plan.attempt,
+                    changed=lambda receipt: receipt.changed,
+                )
+            except _OutdatedPlanError:
+                continue
+
+    observer = observing.current
+    if observer is None or (operation := _OPERATIONS.get(action)) is None:
+        return carry_out()
+    return observer.run(operation, carry_out, {"agent_sessions.session": session})
+
+
+_OPERATIONS: dict[AuditEvent.Action | None, str] = {
+    AuditEvent.Action.BRANCH_DELETED: "branches.delete",
+    AuditEvent.Action.DELETED: "delete",
+    AuditEvent.Action.FORKED: "sessions.fork",
+    AuditEvent.Action.HELD: "hold",
+    AuditEvent.Action.REDACTED: "redact",
+    AuditEvent.Action.RELEASED: "release",
+    AuditEvent.Action.REWOUND: "branches.rewind",
+}
+"""What telemetry calls a change; another one is what the store's method is called."""

@@ -34,6 +34,10 @@ OnLost = Callable[[BlobNotFoundError], None]
 """Called for each missing or damaged binary."""
 
 
+OnBlob = Callable[[Blob], object]
+"""Called for each binary whose file the caller writes."""
+
+
 def blob_directory(path: str | Path) -> Path | None:
     """Return the default directory for the binaries of an export; None for standard output."""
     name = str(path)
@@ -56,7 +60,7 @@ def each_blob(
     session: UUID,
     wanted: Collection[str],
     alias: str,
-    beside: Path | None = None,
+    beside: Path | OnBlob | None = None,
     lost: OnLost | None = None,
 ) -> Iterator[str]:
     """Yield the JSON of binaries of a session."""
@@ -71,7 +75,7 @@ def each_blob(
                 raise BlobNotFoundError(
                     "a message refers to a binary that the session does not have"
                 )
-            member = _member(blob, None if beside is None else beside / str(session))
+            member = _member(blob, beside / str(session) if isinstance(beside, Path) else beside)
         except BlobNotFoundError as error:
             if lost is None:
                 # The file itself shows it; the log informs the operators, too.
@@ -175,10 +179,13 @@ def _is_hash(value: Any) -> bool:
     return isinstance(value, str) and bool(_HASH.fullmatch(value))
 
 
-def _member(blob: Blob, directory: Path | None) -> str:
+def _member(blob: Blob, place: Path | OnBlob | None) -> str:
     """Return the member of a binary's JSON object that contains the data or refers to its file."""
-    if directory is not None:
-        _write_file(blob, directory)
+    if place is not None:
+        if isinstance(place, Path):
+            _write_file(blob, place)
+        else:
+            place(blob)
         return '"file":true'
     data = b"".join(stream_blob(blob))
     return f'"data":{{"$bytes":"{base64.b64encode(data).decode()}"}}'

@@ -7,9 +7,8 @@ including bytes, NUL, lone surrogates and key order.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -28,7 +27,8 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT, StoredText
 
-from .jsonl_blobs import OnLost, each_blob
+from .json_rows import json_object, plain, read_row
+from .jsonl_blobs import OnBlob, OnLost, each_blob
 from .jsonl_blobs import hashes as hashes_in
 from .row_pages import RowDict, each_message, each_session
 
@@ -91,7 +91,7 @@ def export_sessions(
     using: str | None = None,
     originals: bool = False,
     states: bool = True,
-    blobs: bool | Path = True,
+    blobs: bool | Path | OnBlob = True,
     lost: OnLost | None = None,
 ) -> Iterator[str]:
     """Export sessions, one per line. The caller is responsible for the audit.
@@ -104,7 +104,8 @@ def export_sessions(
         states: Include the states of agents and orchestrators, which are often internal. Without
             them the copy is incomplete.
         blobs: Include the large binaries that are in a storage. Without them the copy is
-            incomplete. A path is a directory to which they are written.
+            incomplete. A path is a directory to which they are written. A function is called with
+            the row of each, whose file the caller writes.
         lost: Called with the error of each missing or damaged binary, which is omitted; by default
             a warning is logged.
 
@@ -122,13 +123,13 @@ def _line(
     alias: str,
     originals: bool,
     states: bool,
-    blobs: bool | Path,
+    blobs: bool | Path | OnBlob,
     lost: OnLost | None,
 ) -> Iterator[str]:
     session = Session.objects.using(alias).select_related("owner").filter(pk=key).first()
     if session is None:
         return
-    head = {column: _plain(getattr(session, column)) for column in SESSION_COLUMNS}
+    head = {column: plain(getattr(session, column)) for column in SESSION_COLUMNS}
     head["owner"] = _owner(session)
     header = exact_json.dumps(head)
     yield f'{{"format":"{JSONL_FORMAT}","version":{VERSION},"session":{header},"agents":['
@@ -149,9 +150,9 @@ def _agents(
     texts, comma = (AGENT_PAYLOADS if states else ()), ""
     # One by one, because states may be large.
     for key in list(agents.values_list("pk", flat=True)):
-        row = _row(agents.filter(pk=key), AGENT_COLUMNS, texts)
+        row = read_row(agents.filter(pk=key), AGENT_COLUMNS, texts)
         if row is not None:
-            yield f'{comma}{_json_object(row, texts)[:-1]},{_branches(key, alias)}"messages":['
+            yield f'{comma}{json_object(row, texts)[:-1]},{_branches(key, alias)}"messages":['
             yield from _messages(key, alias, originals, hashes)
             yield "]}"
             comma = ","
@@ -160,7 +161,7 @@ def _agents(
 def _branches(agent: UUID, alias: str) -> str:
     """Return the JSON of the side branches, or an empty string."""
     rows = Branch.objects.using(alias).filter(agent=agent).order_by("number")
-    found = [_json_object(row, ()) for row in rows.values(*BRANCH_COLUMNS)]
+    found = [json_object(row, ()) for row in rows.values(*BRANCH_COLUMNS)]
     return f'"branches":[{",".join(found)}],' if found else ""
 
 
@@ -185,7 +186,7 @@ def _messages(agent: UUID, alias: str, originals: bool, hashes: set[str]) -> Ite
                 row.pop("original", None)
             for name in written:
                 hashes |= hashes_in(row[name])
-            yield comma + _json_object(row, written)
+            yield comma + json_object(row, written)
             comma = ","
 
 
@@ -203,55 +204,10 @@ def _multi_agents(session: UUID, alias: str, states: bool) -> Iterator[str]:
     rows = SessionMultiAgent.objects.using(alias).filter(session=session).order_by("pk")
     texts, comma = (MULTI_AGENT_PAYLOADS if states else ()), ""
     for key in list(rows.values_list("pk", flat=True)):
-        row = _row(rows.filter(pk=key), MULTI_AGENT_COLUMNS, texts)
+        row = read_row(rows.filter(pk=key), MULTI_AGENT_COLUMNS, texts)
         if row is not None:
-            yield comma + _json_object(row, texts)
+            yield comma + json_object(row, texts)
             comma = ","
-
-
-def _row(found: Any, columns: Iterable[str], texts: Iterable[str]) -> RowDict | None:
-    # With a suffix, because an annotation must not have the name of a field.
-    read = found.values(*columns, **{f"{name}_text": StoredText(name) for name in texts}).first()
-    if read is None:
-        return None
-    return {key.removesuffix("_text"): value for key, value in read.items()}
-
-
-def _json_object(row: RowDict, texts: Iterable[str]) -> str:
-    """Return a row as a JSON object; the values of ``texts`` are JSON already."""
-    texts = tuple(texts)
-    plain = {key: _plain(value) for key, value in row.items() if key not in texts}
-    members, corrupt = [exact_json.dumps(plain)[1:-1]], []
-    for name in texts:
-        member = _payload(row[name])
-        if member is None:
-            corrupt.append(f'"{name}":{json.dumps(row[name])}')
-        members.append(f'"{name}":{member or "null"}')
-    if corrupt:
-        members.append(f'"corrupt":{{{",".join(corrupt)}}}')
-    return f"{{{','.join(members)}}}"
-
-
-def _payload(text: str | None) -> str | None:
-    """Return a stored payload on one line, or None if it is not valid JSON."""
-    if text is None:
-        return "null"
-    try:
-        exact_json.loads(text)
-    except ValueError:
-        return None
-    # Line feeds are white space between values, as in manually written rows; JSON strings cannot
-    # contain them.
-    return text.replace("\n", " ").replace("\r", " ")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, UUID):
-        return str(value)
-    if isinstance(value, datetime):
-        # With the time zone, which other projects do not know.
-        return (timezone.make_aware(value) if timezone.is_naive(value) else value).isoformat()
-    return value
 
 
 def _owner(session: Session) -> Mapping[str, str] | None:

@@ -28,6 +28,7 @@ from django_agent_sessions.interchange.owner_mapping import find_user
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.querysets import SessionQuerySet, is_valid_in_all_time_zones
 from django_agent_sessions.values.ids import SessionKey
+from django_agent_sessions.values.owners import owner_key
 
 _MAX_NUMBER = 1e9
 
@@ -193,6 +194,19 @@ def get_actor(options: dict[str, Any], using: str) -> Any:
     if users._default_manager.using(using).filter(**{users.USERNAME_FIELD: program}).exists():
         raise CommandError(f"{program!r} is a user: use --actor instead of --program")
     return program
+
+
+def find_person(name: str, using: str) -> Any:
+    """Return a user's primary key, by a username or key; also of a user who was deleted."""
+    if not name.strip():
+        raise CommandError("--owner is empty: use a username or primary key")
+    try:
+        return find_user(name, using=using)
+    except SessionNotFoundError:
+        try:
+            return owner_key(get_user_model()._meta.pk.to_python(name))
+        except Exception as error:
+            raise CommandError(f"--owner {name!r} matches no user or several") from error
 
 
 def _user(name: str, using: str) -> Any:

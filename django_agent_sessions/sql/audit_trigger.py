@@ -18,8 +18,8 @@ BEGIN
         RETURN NEW;
     END IF;
     IF TG_OP = 'UPDATE' AND current_setting('agent_sessions.erase', true) = 'on'
-        AND to_jsonb(NEW) - ARRAY['actor', 'actor_id', 'reason']
-            = to_jsonb(OLD) - ARRAY['actor', 'actor_id', 'reason'] THEN
+        AND to_jsonb(NEW) - ARRAY['actor', 'actor_id', 'reason', 'details']
+            = to_jsonb(OLD) - ARRAY['actor', 'actor_id', 'reason', 'details'] THEN
         RETURN NEW;
     END IF;
     RAISE EXCEPTION 'audit events are only ever added; see manage.py purge_audit_events'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
+from functools import partial
 from operator import itemgetter
 from typing import NoReturn
 from uuid import UUID
@@ -23,6 +24,7 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.models import SessionAgent, SessionMessage
 from django_agent_sessions.sql import message_writes
+from django_agent_sessions.values import observing
 from django_agent_sessions.values.records import Append, MessageRecord, Written
 from django_agent_sessions.values.run_context import current_run
 
@@ -60,6 +62,15 @@ def append_messages(using: str, append: Append) -> list[MessageRecord]:
     """Append messages: all of them or none."""
     if not append.messages:
         return []
+    observer = observing.current
+    if observer is None:
+        return _append(using, append)
+    return observer.run(
+        "append", partial(_append, using, append), observing.agent_ids(append.agent)
+    )
+
+
+def _append(using: str, append: Append) -> list[MessageRecord]:
     one = AppendWrite(using, append)
     one.write(savepoint=False)
     one.tell()
@@ -135,6 +146,8 @@ class AppendWrite:
     def tell(self) -> None:
         """Tell that the rows were written."""
         agent = self.agent
+        if (observer := observing.current) is not None:
+            observer.count_written(len(self.new), sum(row.byte_count for row in self.new))
         on_written(self.using, agent.session, "append", agent=agent.id, added=len(self.new))
 
     def write(self, *, savepoint: bool) -> None:

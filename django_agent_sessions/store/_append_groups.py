@@ -13,6 +13,7 @@ from django.db import connections
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.groups import GroupedCall
 from django_agent_sessions.sql import grouped_appends, message_writes
+from django_agent_sessions.values import observing
 from django_agent_sessions.values.records import (
     AgentRecord,
     Append,
@@ -102,6 +103,8 @@ class GroupedAppend(ABC, Generic[R]):
 
     def _finish(self, write: AppendWrite) -> R:
         write.tell()
+        if (observer := observing.current) is not None:
+            observer.append_ended(observing.agent_ids(write.agent), write.now)
         return self.finish(write.records())
 
 

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 from django.db import DataError, Error, IntegrityError, connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -33,6 +33,7 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.models import Session
 from django_agent_sessions.sql.cursors import insert_row
+from django_agent_sessions.values import observing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,13 +57,15 @@ class RetryPolicy:
     def after_conflict(self) -> bool:
         """Wait briefly after a conflict with another writer; return False when no retry is left."""
         self._conflicts_left -= 1
-        return self._conflicts_left > 0 and self._wait(_LONGEST_CONFLICT_WAIT)
+        return self._conflicts_left > 0 and self._wait(_LONGEST_CONFLICT_WAIT, "conflict")
 
     def after_outage(self) -> bool:
         """Wait after an outage or a lock timeout; return False when the time is used up."""
-        return time.monotonic() < self._deadline and self._wait(_LONGEST_OUTAGE_WAIT)
+        return time.monotonic() < self._deadline and self._wait(_LONGEST_OUTAGE_WAIT, "outage")
 
-    def _wait(self, longest: float) -> bool:
+    def _wait(self, longest: float, reason: Literal["conflict", "outage"]) -> bool:
+        if (observer := observing.current) is not None:
+            observer.count_retry(reason)
         # Jitter, so that two conflicting writers do not retry at the same moment.
         time.sleep(random.uniform(0, min(self._next_wait, longest)))  # noqa: S311 - not a secret
         self._next_wait = min(self._next_wait * 2, _LONGEST_OUTAGE_WAIT)

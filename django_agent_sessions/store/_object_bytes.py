@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -25,6 +26,13 @@ def read_bytes(parts: QuerySet[StoredPart]) -> bytes | None:
     except ValueError:
         raise PayloadError(f"part of a stored object {rows[0][0]} cannot be opened") from None
     return b"".join(data) if rows else None
+
+
+def object_pieces(using: str, stored: UUID) -> Iterator[bytes]:
+    """Yield the bytes of an object, one part at a time."""
+    parts = StoredPart.objects.using(using).filter(stored=stored)
+    for number in list(parts.order_by("number").values_list("number", flat=True)):
+        yield read_bytes(parts.filter(number=number)) or b""
 
 
 def write_bytes(using: str, stored: UUID, data: bytes) -> None:

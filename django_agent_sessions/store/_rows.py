@@ -110,6 +110,11 @@ class MessageRow:
         return len(self._payload) + len(self._summary.text)
 
     @property
+    def byte_count(self) -> int:
+        """Size of its payload in the database, in bytes of UTF-8."""
+        return len(self._payload.encode(errors="surrogatepass"))
+
+    @property
     def usage(self) -> Usage:
         """What the session's counters add up."""
         tokens = self._summary.input_tokens, self._summary.output_tokens

@@ -15,6 +15,7 @@ from ._content_writes import (
     replace_window,
 )
 from ._mask_on_write import mask_on_write
+from ._object_bytes import object_pieces
 from ._offload import move_binaries_to_storage
 from ._rows import MessageRow
 from ._variants import (
@@ -47,6 +48,7 @@ __all__ = [
     "mask_on_write",
     "message_ref_of",
     "move_binaries_to_storage",
+    "object_pieces",
     "position_range",
     "references_in",
     "replace",

@@ -257,6 +257,7 @@ NO_ENTRIES = {
     "owners.owner_key": "it finds the key of an owner",
     "owners.refuse_none": "it refuses None",
     "erasure.erase": "it erases one user, who is required",
+    "person_export.export_person": "it exports one user, who is required",
     "retention.prune": "it deletes what is due, whoever owns it, as a cron job does",
     "Answer": "a value of the chat: the primary key of a signed-in user",
     "Runs.check_room": "it counts the answers of a signed-in user",

@@ -14,6 +14,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError, StaleSessionError
 from django_agent_sessions.store import GroupedAppend, SessionStore
+from django_agent_sessions.values import observing
 from django_agent_sessions.values.ids import validate_id
 from django_agent_sessions.values.records import AgentRecord, SessionRecord, Usage
 
@@ -55,12 +56,18 @@ class AdapterSession:
 
     # --- which thread ------------------------------------------------------------------------
 
+    def trace(self, key: Hashable = None) -> None:
+        """Set the session on the caller's current span, if telemetry is on."""
+        observing.use(self.store.namespace, self.session_id, key)
+
     def run(self, work: Callable[[], R], *, key: Hashable = None) -> R:
         """Run a function; under the lease of a run if the session is exclusive."""
+        self.trace(key)
         return bridge.run_sync(self._guarded(work, key), using=self.using)
 
     async def arun(self, work: Callable[[], R], *, key: Hashable = None) -> R:
         """Async twin of :meth:`run`, with a single thread switch."""
+        self.trace(key)
         return await bridge.run_async(self._guarded(work, key), using=self.using)
 
     def arun_append(
@@ -70,6 +77,7 @@ class AdapterSession:
 
         Appends of the same ``group``, an object, stay in order.
         """
+        self.trace(key)
         return append.run(self.using, id(group), lambda work: self._guarded(work, key)())
 
     def _guarded(self, work: Callable[[], R], key: Hashable) -> Callable[[], R]:

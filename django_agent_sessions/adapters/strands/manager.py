@@ -282,6 +282,7 @@ class DjangoSessionManager(LocalSessionManager):
 
     def _on_run_started(self, event: BeforeInvocationEvent) -> None:
         self._session.failure = None
+        self._session.trace(event.agent.agent_id)
         # A resumed run keeps its run id: its tool results belong after its tool calls.
         conversation = self._work.conversation(event.agent)
         if not event.agent._interrupt_state.activated:

@@ -19,6 +19,7 @@ from django_agent_sessions.exceptions import (
     StaleSessionError,
 )
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values import observing
 from django_agent_sessions.values.owners import NOBODY
 from django_agent_sessions.values.records import AgentRecord, SessionRecord
 
@@ -73,6 +74,7 @@ class DjangoSessionRepository(SessionRepository):
             InvalidIdError: The id is invalid.
             ConfigurationError: The repository does not create sessions.
         """
+        observing.use(self._store.namespace, session.session_id)
         self._run(
             lambda: self._store.create(
                 session.session_id,
@@ -92,6 +94,7 @@ class DjangoSessionRepository(SessionRepository):
         Raises:
             InvalidIdError: The id is invalid.
         """
+        observing.use(self._store.namespace, session_id)
         record = self._run(lambda: self._store.find(session_id))
         return None if record is None else formats.session(record)
 
@@ -179,6 +182,7 @@ class DjangoSessionRepository(SessionRepository):
                 does not exist.
             PayloadError: The message is not JSON or exceeds a limit.
         """
+        observing.use(self._store.namespace, session_id, agent_id)
         self._run(
             lambda: self._store.append(
                 self._get_agent(session_id, agent_id),

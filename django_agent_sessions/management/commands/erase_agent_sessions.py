@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError, CommandParser
 from django.template.loader import render_to_string
 from django.utils.translation import get_language
@@ -14,22 +13,20 @@ from django.utils.translation import get_language
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
     LegalHoldError,
-    SessionNotFoundError,
 )
 from django_agent_sessions.governance.erasure import ErasureReceipt, erase, verify
-from django_agent_sessions.interchange.owner_mapping import find_user
 from django_agent_sessions.management.atomic_files import new_file
 from django_agent_sessions.management.options import (
     add_actor,
     add_database,
     add_reason,
+    find_person,
     get_actor,
     get_database,
     get_reason,
 )
 from django_agent_sessions.management.terminal import StoppableCommand
 from django_agent_sessions.models import AuditEvent
-from django_agent_sessions.values.owners import owner_key
 
 
 class Command(StoppableCommand):
@@ -83,7 +80,7 @@ class Command(StoppableCommand):
                 raise CommandError(f"{path}: the file exists, or its directory does not")
         try:
             receipt = erase(
-                _find_owner(options["owner"], using),
+                find_person(options["owner"], using),
                 reason=reason,
                 actor=get_actor(options, using),
                 forks=options["forks"],
@@ -123,14 +120,3 @@ class Command(StoppableCommand):
                 file.write(page.encode())
         for key in receipt.held_sessions:
             self.stderr.write(f"under legal hold: {key}")
-
-
-def _find_owner(name: str, using: str) -> Any:
-    """Return a user's primary key; also of a user who was deleted."""
-    try:
-        return find_user(name, using=using)
-    except SessionNotFoundError:
-        try:
-            return owner_key(get_user_model()._meta.pk.to_python(name))
-        except Exception as error:
-            raise CommandError(f"--owner {name!r} matches no user or several") from error

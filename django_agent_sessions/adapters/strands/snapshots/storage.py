@@ -89,6 +89,7 @@ class DjangoStorage:
         """
         normalized = keys.normalized(key)
         full = self._prefix + normalized
+        self._work.trace(full)
         await self._run(f"writing {key!r}", self._work.write, full, bytes(data))
         if self._search_strategy is not None:
             try:
@@ -111,6 +112,7 @@ class DjangoStorage:
             StorageError: The read failed.
         """
         full = self._prefix + keys.normalized(key)
+        self._work.trace(full)
         return await self._run(f"reading {key!r}", self._work.read, full)
 
     async def delete(self, key: str) -> None:

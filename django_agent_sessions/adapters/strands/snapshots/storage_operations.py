@@ -13,6 +13,7 @@ from django_agent_sessions.store.snapshots import (
     LoadedSnapshot,
     SnapshotStorageStore,
 )
+from django_agent_sessions.values import observing
 from django_agent_sessions.values.records import SessionRecord
 
 from . import json_documents, keys, load, orchestrators
@@ -49,6 +50,14 @@ class StorageOperations:
     async def arun(self, function: Callable[[], R]) -> R:
         """Run a method from an event loop."""
         return await bridge.run_async(function, using=self._store.using)
+
+    def trace(self, key: str) -> None:
+        """Set the session of a key on the caller's current span, if telemetry is on."""
+        if observing.current is None:
+            return
+        name = keys.parse(self._store.store.namespace, key)
+        if name is not None:
+            observing.use(name.namespace, name.session_id, name.owner_id)
 
     def write(self, key: str, data: bytes) -> None:
         """Write the bytes under a key."""
