@@ -109,7 +109,7 @@ class SessionColumnsMixin:
             format_cost(session.cost),
         )
 
-    @admin.display(description=gettext_lazy("feedback"), empty_value="–")
+    @admin.display(description=gettext_lazy("rated"), empty_value="–")
     def feedback(self, session: Session) -> SafeString | None:
         """Return a sign for each kind of feedback on messages of the session."""
         signs = format_html_join(
