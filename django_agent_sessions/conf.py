@@ -162,6 +162,9 @@ class AgentSessionsSettings:
     ``{"gpt-5": {"input": "1.25", "output": "10"}}``. A name stands for all models whose names begin
     with it; the longest one counts. See :doc:`feedback`."""
 
+    CURRENCY: str = ""
+    """The currency of ``PRICES`` (``"EUR"``), which is shown after costs."""
+
     RETENTION: Mapping[str, Any] = field(default_factory=dict)
     """How long sessions, audit events and usage are kept: a dict with ``SESSIONS`` (lifetimes by
     namespace), ``AUDIT_EVENTS`` and ``USAGE``. ``manage.py prune_agent_sessions`` deletes what is

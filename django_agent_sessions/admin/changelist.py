@@ -18,12 +18,12 @@ from django.utils.translation import gettext as _
 
 from django_agent_sessions import audit, conf
 from django_agent_sessions.db import bridge
-from django_agent_sessions.models import AuditEvent, Session, SessionAgent
+from django_agent_sessions.models import AuditEvent, MessageFeedback, Session, SessionAgent
 from django_agent_sessions.models.querysets import is_valid_in_all_time_zones
 from django_agent_sessions.queries import replicas
 from django_agent_sessions.queries.search import SearchResult, find_sessions
 
-from .filters import reject_nul
+from .filters import has_feedback, reject_nul
 from .keyset_changelist import AFTER, KeysetChangeList
 from .permissions import SessionPermission, may, reach
 
@@ -179,7 +179,11 @@ class SessionChangeList(KeysetChangeList):
         self, position: SessionListCursor | None, backwards: bool
     ) -> tuple[list[Session], bool]:
         """Return the sessions of a page, and whether more follow in that direction."""
-        sessions: Any = self.queryset.defer("metadata", "origin")
+        sessions: Any = self.queryset.defer("metadata", "origin").annotate(
+            has_good=has_feedback(MessageFeedback.Value.GOOD),
+            has_bad=has_feedback(MessageFeedback.Value.BAD),
+            has_comment=has_feedback(MessageFeedback.Value.NEUTRAL),
+        )
         if position is not None:
             beyond = sessions.more_recent_than if backwards else sessions.less_recent_than
             sessions = beyond(position.moment, position.key)

@@ -16,7 +16,7 @@ from django_agent_sessions.models import Session
 
 from .changelist import SessionRowData
 from .deletion_dates import describe_rule, shown_deletion_date
-from .formatting import format_integer, format_tokens, to_local_time
+from .formatting import exact_cost, format_cost, format_integer, format_tokens, to_local_time
 
 _MAX_LENGTH = 80
 
@@ -28,8 +28,12 @@ COLUMNS = (
     "agent_names",
     "messages",
     "tokens",
+    "feedback",
 )
 """The columns in order of importance: narrow screens show the first ones."""
+
+COST_COLUMN = "costs"
+"""The column that is shown if ``PRICES`` has models."""
 
 RETENTION_COLUMN = "deleted_from"
 """The column that is shown if ``RETENTION`` has lifetimes for sessions."""
@@ -96,6 +100,29 @@ class SessionColumnsMixin:
         figure = '<span class="as-figure">{}</span>'
         return format_html(f"{figure} / {figure}", read, written)
 
+    @admin.display(description=gettext_lazy("cost"))
+    def costs(self, session: Session) -> SafeString:
+        """Return the cost at the prices of the time, with all digits as its title."""
+        return format_html(
+            '<span class="as-figure" title="{}">{}</span>',
+            exact_cost(session.cost),
+            format_cost(session.cost),
+        )
+
+    @admin.display(description=gettext_lazy("rated"), empty_value="–")
+    def feedback(self, session: Session) -> SafeString | None:
+        """Return a sign for each kind of feedback on messages of the session."""
+        signs = format_html_join(
+            " ",
+            '<span class="as-sign as-sign-{}" role="img" aria-label="{}" title="{}"></span>',
+            (
+                (kind, label, label)
+                for kind, label in feedback_labels().items()
+                if getattr(session, f"has_{kind}", False)
+            ),
+        )
+        return signs or None
+
     @admin.display(description=gettext_lazy("last activity"))
     def active(self, session: Session) -> SafeString:
         last_activity = to_local_time(session.last_activity_at)
@@ -119,6 +146,15 @@ class SessionColumnsMixin:
             describe_rule(date),
             day.strftime("%Y-%m-%d"),
         )
+
+
+def feedback_labels() -> dict[str, str]:
+    """Return the labels of the kinds of feedback that the list shows."""
+    return {
+        "good": _("Good feedback"),
+        "bad": _("Bad feedback"),
+        "comment": _("Comments without a rating"),
+    }
 
 
 def _badges(session: Session) -> SafeString:

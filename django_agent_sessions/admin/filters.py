@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions.content import dialects
 from django_agent_sessions.content.dialects import displayable
-from django_agent_sessions.models import Session, SessionAgent
+from django_agent_sessions.models import MessageFeedback, Session, SessionAgent
 
 from .permissions import SessionPermission, reach
 
@@ -145,6 +145,39 @@ class ActivityFilter(admin.SimpleListFilter):
         return queryset
 
 
+class FeedbackFilter(admin.SimpleListFilter):
+    """Sessions by the feedback on their messages."""
+
+    title = _("feedback")
+    parameter_name = "feedback"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
+        return [
+            ("bad", _("Bad")),
+            ("good", _("Good")),
+            ("any", _("Any")),
+            ("none", _("None")),
+        ]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
+        match self.value():
+            case "bad":
+                return queryset.filter(has_feedback(MessageFeedback.Value.BAD))
+            case "good":
+                return queryset.filter(has_feedback(MessageFeedback.Value.GOOD))
+            case "any":
+                return queryset.filter(has_feedback())
+            case "none":
+                return queryset.filter(~has_feedback())
+        return queryset
+
+
+def has_feedback(*values: int) -> Exists:
+    """Return the condition that a session has feedback, or feedback with one of these values."""
+    rows = MessageFeedback.objects.filter(session=OuterRef("pk"))
+    return Exists(rows.filter(value__in=values) if values else rows)
+
+
 class _FlagFilter(admin.SimpleListFilter):
     """Sessions that do or do not have this flag."""
 
@@ -200,6 +233,7 @@ FILTERS = (
     NamespaceFilter,
     OwnerFilter,
     HasOwnerFilter,
+    FeedbackFilter,
     LegalHoldFilter,
     RedactedFilter,
     ExpiredFilter,

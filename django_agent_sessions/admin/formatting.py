@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import Decimal
 
 from django.utils import timezone
 from django.utils.formats import date_format, number_format
 from django.utils.translation import gettext as _
+
+from django_agent_sessions.conf import get_settings
+from django_agent_sessions.values.prices import amount, amount_text
 
 
 def to_local_time(moment: datetime) -> datetime:
@@ -41,6 +45,32 @@ def format_duration(milliseconds: float | None) -> str:
 def format_tokens(tokens: int | None) -> str:
     """Format a number of tokens; None, which no SDK reported, becomes a word."""
     return _("unknown") if tokens is None else format_integer(tokens)
+
+
+def format_cost(cost: int | None) -> str:
+    """Format a stored cost with its currency; None becomes a word."""
+    value = amount(cost)
+    if value is None:
+        return _("unknown")
+    places = 2 if value >= 1 or not value else 4
+    shown = round(value, places)
+    if value and not shown:
+        return _with_currency(f"< {number_format(Decimal(1).scaleb(-places), places)}")
+    return _with_currency(number_format(shown, places, force_grouping=True))
+
+
+def exact_cost(cost: int | None) -> str:
+    """Return a stored cost with all its digits and its currency; None becomes a word."""
+    return _("unknown") if cost is None else _with_currency(amount_text(cost))
+
+
+def has_prices() -> bool:
+    """Return whether the admin shows costs: ``PRICES`` has models."""
+    return bool(get_settings().PRICES)
+
+
+def _with_currency(text: str) -> str:
+    return f"{text} {get_settings().CURRENCY}".strip()
 
 
 def format_integer(value: float) -> str:

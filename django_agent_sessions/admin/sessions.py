@@ -18,10 +18,11 @@ from django_agent_sessions.queries.search import find_sessions
 
 from . import export, hold_views
 from .changelist import SessionChangeList
-from .columns import COLUMNS, RETENTION_COLUMN, SessionColumnsMixin
+from .columns import COLUMNS, COST_COLUMN, RETENTION_COLUMN, SessionColumnsMixin
 from .deletion import SessionDeletionMixin
 from .deletion_dates import has_lifetimes
 from .filters import FILTERS, PARAMETERS
+from .formatting import has_prices
 from .permissions import SessionPermission, may, reach, require
 
 
@@ -73,7 +74,10 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
         return hold_views.may_hold(request)
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
-        return (*COLUMNS, RETENTION_COLUMN) if has_lifetimes() else COLUMNS
+        columns: tuple[str, ...] = COLUMNS
+        if has_prices():
+            columns = (*columns, COST_COLUMN)
+        return (*columns, RETENTION_COLUMN) if has_lifetimes() else columns
 
     def lookup_allowed(self, lookup: str, value: str, request: Any = None) -> bool:
         """Allow our filters only: ``?title__startswith=`` would reveal titles."""

@@ -9,8 +9,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.contrib.auth import get_user_model
-from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
@@ -18,7 +16,16 @@ from django.utils.translation import gettext as _
 from django_agent_sessions import usage
 
 from . import charts
-from .formatting import format_compact, format_duration, format_integer, format_tokens
+from .formatting import (
+    exact_cost,
+    format_compact,
+    format_cost,
+    format_duration,
+    format_integer,
+    format_tokens,
+    has_prices,
+)
+from .user_names import user_names
 
 RANGES = (7, 30, 90)
 """The numbers of days to choose from."""
@@ -123,11 +130,14 @@ def _figures_context(choice: UsageSelection) -> dict[str, Any]:
     days = usage.daily(choice.days)
     agents = usage.by_agent(choice.days)
     owners = usage.by_owner(choice.month)
+    models = usage.by_model(choice.days) if has_prices() else []
     return {
         "tiles": _tiles(usage.total(days)),
         "charts": _charts(days),
         "agents": _agent_rows(agents),
         "owners": _owner_rows(owners),
+        "models": _model_rows(models),
+        "has_prices": has_prices(),
         "month_name": _month_name(choice.month),
     }
 
@@ -145,7 +155,11 @@ def _tiles(total: usage.Figures) -> list[Tile]:
     def duration_tile(name: str, value: float | None) -> Tile:
         return Tile(name, format_duration(value), format_duration(value))
 
-    return [
+    def cost_tile(name: str, cost: int | None) -> Tile:
+        known = cost if cost is not None or total.messages else 0
+        return Tile(name, format_cost(known), exact_cost(known))
+
+    tiles = [
         count_tile(_("Sessions"), total.sessions),
         count_tile(_("Messages"), total.messages),
         token_tile(_("Tokens in"), total.input_tokens),
@@ -153,6 +167,7 @@ def _tiles(total: usage.Figures) -> list[Tile]:
         duration_tile(_("Latency p50"), total.p50),
         duration_tile(_("Latency p95"), total.p95),
     ]
+    return [*tiles, cost_tile(_("Cost"), total.cost)] if has_prices() else tiles
 
 
 def _charts(days: Sequence[usage.DayFigures]) -> list[charts.Chart]:
@@ -175,12 +190,20 @@ def _charts(days: Sequence[usage.DayFigures]) -> list[charts.Chart]:
         series(_("p50"), "a", lambda day: day.p50),
         series(_("p95"), "b", lambda day: day.p95),
     ]
-    return [
+    shown = [
         charts.bar_chart("sessions", _("Sessions per day"), axis, [session_series], format_compact),
         charts.bar_chart("messages", _("Messages per day"), axis, [message_series], format_compact),
         charts.bar_chart("tokens", _("Tokens per day"), axis, tokens, format_compact),
         charts.line_chart("latency", _("Model latency"), axis, latency, format_duration),
     ]
+    if has_prices():
+        costs = [series(_("Cost"), "a", lambda day: day.cost)]
+        shown.append(charts.bar_chart("cost", _("Cost per day"), axis, costs, _axis_cost))
+    return shown
+
+
+def _axis_cost(cost: float) -> str:
+    return format_cost(round(cost))
 
 
 def _agent_rows(figures: Sequence[usage.AgentFigures]) -> list[UsageRow]:
@@ -195,8 +218,22 @@ def _agent_rows(figures: Sequence[usage.AgentFigures]) -> list[UsageRow]:
     ]
 
 
+def _model_rows(figures: Sequence[usage.ModelFigures]) -> list[UsageRow]:
+    most = max((model.cost or 0 for model in figures), default=0)
+    return [
+        UsageRow(
+            model.model,
+            True,
+            charts.bar_width(model.cost or 0, most),
+            # A session has no model of its own.
+            [cell for number, cell in enumerate(_cells(model)) if number != 1],
+        )
+        for model in figures
+    ]
+
+
 def _owner_rows(figures: Sequence[usage.OwnerFigures]) -> list[UsageRow]:
-    names = _user_names([owner.owner for owner in figures if owner.owner])
+    names = user_names([owner.owner for owner in figures if owner.owner])
     no_owner, deleted = _("no owner"), _("deleted user %s")
     return [
         UsageRow(
@@ -217,18 +254,5 @@ def _cells(figures: usage.Figures) -> list[str]:
         *map(format_integer, counts),
         *map(format_tokens, tokens),
         *map(format_duration, latencies),
+        *([format_cost(figures.cost)] if has_prices() else []),
     ]
-
-
-def _user_names(keys: Sequence[str]) -> dict[str, str]:
-    """Return the names of users by primary key as text, with one query."""
-    user = get_user_model()
-    primary_keys = []
-    for key in keys:
-        try:
-            primary_keys.append(user._meta.pk.to_python(key))
-        except ValidationError:
-            # The key is from a former user model of the project.
-            continue
-    rows = user._default_manager.filter(pk__in=primary_keys)
-    return {str(pk): str(name) for pk, name in rows.values_list("pk", user.USERNAME_FIELD)}

@@ -19,9 +19,11 @@ from .row_pages import RowDict
 def read_row(found: Any, columns: Iterable[str], texts: Iterable[str]) -> RowDict | None:
     # With a suffix, because an annotation must not have the name of a field.
     read = found.values(*columns, **{f"{name}_text": StoredText(name) for name in texts}).first()
-    if read is None:
-        return None
-    return {key.removesuffix("_text"): value for key, value in read.items()}
+    return None if read is None else without_suffix(read)
+
+
+def without_suffix(row: RowDict) -> RowDict:
+    return {key.removesuffix("_text"): value for key, value in row.items()}
 
 
 def json_object(row: RowDict, texts: Iterable[str]) -> str:

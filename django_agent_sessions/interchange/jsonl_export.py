@@ -7,12 +7,14 @@ including bytes, NUL, lone surrogates and key order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from django_agent_sessions.conf import get_settings
@@ -20,6 +22,7 @@ from django_agent_sessions.content import exact_json
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import (
     Branch,
+    MessageFeedback,
     Session,
     SessionAgent,
     SessionMessage,
@@ -27,7 +30,7 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT, StoredText
 
-from .json_rows import json_object, plain, read_row
+from .json_rows import json_object, plain, read_row, without_suffix
 from .jsonl_blobs import OnBlob, OnLost, each_blob
 from .jsonl_blobs import hashes as hashes_in
 from .row_pages import RowDict, each_message, each_session
@@ -53,6 +56,7 @@ SESSION_COLUMNS = (
     "message_count",
     "input_tokens",
     "output_tokens",
+    "cost",
     "legal_hold",
     "created_at",
     "updated_at",
@@ -75,12 +79,15 @@ MESSAGE_COLUMNS = (
     "input_tokens",
     "output_tokens",
     "latency_ms",
+    "model",
     "redacted_at",
     "redaction",
     "created_at",
     "updated_at",
 )
 BRANCH_COLUMNS = ("number", "name", "kind", "parent", "start", "created_at")
+FEEDBACK_COLUMNS = ("id", "user", "source", "value", "created_at", "updated_at")
+FEEDBACK_PAYLOADS = ("comment",)
 MULTI_AGENT_COLUMNS = ("id", "multi_agent_id", "kind", "created_at", "updated_at")
 MULTI_AGENT_PAYLOADS = ("state",)
 
@@ -93,6 +100,7 @@ def export_sessions(
     states: bool = True,
     blobs: bool | Path | OnBlob = True,
     lost: OnLost | None = None,
+    feedback_by: str | None = None,
 ) -> Iterator[str]:
     """Export sessions, one per line. The caller is responsible for the audit.
 
@@ -108,6 +116,8 @@ def export_sessions(
             the row of each, whose file the caller writes.
         lost: Called with the error of each missing or damaged binary, which is omitted; by default
             a warning is logged.
+        feedback_by: Include only the feedback of this user, a primary key as text; by default that
+            of all users.
 
     Yields:
         Pieces of lines, each about as large as one message or binary, encodable to UTF-8. The last
@@ -115,7 +125,7 @@ def export_sessions(
     """
     alias = bridge.database(using)
     for key in each_session(sessions):
-        yield from _line(key, alias, originals, states, blobs, lost)
+        yield from _line(key, alias, originals, states, blobs, lost, feedback_by)
 
 
 def _line(
@@ -125,8 +135,14 @@ def _line(
     states: bool,
     blobs: bool | Path | OnBlob,
     lost: OnLost | None,
+    feedback_by: str | None,
 ) -> Iterator[str]:
-    session = Session.objects.using(alias).select_related("owner").filter(pk=key).first()
+    feedback = MessageFeedback.objects.using(alias).order_by("pk")
+    if feedback_by is not None:
+        feedback = feedback.filter(user=feedback_by)
+    rated = Exists(feedback.filter(session=OuterRef("pk")))
+    sessions = Session.objects.using(alias).select_related("owner").annotate(rated=rated)
+    session: Any = sessions.filter(pk=key).first()
     if session is None:
         return
     head = {column: plain(getattr(session, column)) for column in SESSION_COLUMNS}
@@ -134,7 +150,7 @@ def _line(
     header = exact_json.dumps(head)
     yield f'{{"format":"{JSONL_FORMAT}","version":{VERSION},"session":{header},"agents":['
     hashes: set[str] = set()
-    yield from _agents(key, alias, originals, states, hashes)
+    yield from _agents(key, alias, originals, states, hashes, feedback if session.rated else None)
     yield '],"multi_agents":['
     yield from _multi_agents(key, alias, states)
     if blobs and hashes:
@@ -144,7 +160,7 @@ def _line(
 
 
 def _agents(
-    session: UUID, alias: str, originals: bool, states: bool, hashes: set[str]
+    session: UUID, alias: str, originals: bool, states: bool, hashes: set[str], feedback: Any
 ) -> Iterator[str]:
     agents = SessionAgent.objects.using(alias).filter(session=session).order_by("pk")
     texts, comma = (AGENT_PAYLOADS if states else ()), ""
@@ -153,7 +169,7 @@ def _agents(
         row = read_row(agents.filter(pk=key), AGENT_COLUMNS, texts)
         if row is not None:
             yield f'{comma}{json_object(row, texts)[:-1]},{_branches(key, alias)}"messages":['
-            yield from _messages(key, alias, originals, hashes)
+            yield from _messages(key, alias, originals, hashes, feedback)
             yield "]}"
             comma = ","
 
@@ -165,20 +181,24 @@ def _branches(agent: UUID, alias: str) -> str:
     return f'"branches":[{",".join(found)}],' if found else ""
 
 
-def _messages(agent: UUID, alias: str, originals: bool, hashes: set[str]) -> Iterator[str]:
+def _messages(
+    agent: UUID, alias: str, originals: bool, hashes: set[str], feedback: Any
+) -> Iterator[str]:
     texts: dict[str, Any] = {"content": VISIBLE_TEXT}
     if originals:
         texts["original"] = StoredText("message")
     messages = SessionMessage.objects.using(alias).filter(agent=agent)
+    read_feedback = None if feedback is None else partial(_feedback_by_message, feedback)
     comma = ""
     for branch in list(messages.order_by("branch").values_list("branch", flat=True).distinct()):
         on_branch = messages.filter(branch=branch)
-        for row in each_message(on_branch, "message_id", MESSAGE_COLUMNS, **texts):
+        for row in each_message(on_branch, "message_id", MESSAGE_COLUMNS, read_feedback, **texts):
             row["message"] = row.pop("content")
             # A message that was edited under legal hold has an original, but is not redacted.
             row["redacted"] = row["redacted_at"] is not None
-            if row["source"] is None:
-                del row["source"]
+            for name, absent in (("source", None), ("model", "")):
+                if row[name] == absent:
+                    del row[name]
             written = ["message"]
             if originals and _has_original(row):
                 written.append("original")
@@ -186,8 +206,21 @@ def _messages(agent: UUID, alias: str, originals: bool, hashes: set[str]) -> Ite
                 row.pop("original", None)
             for name in written:
                 hashes |= hashes_in(row[name])
+            if "feedback" in row:
+                written.append("feedback")
             yield comma + json_object(row, written)
             comma = ","
+
+
+def _feedback_by_message(feedback: Any, messages: Sequence[UUID]) -> dict[UUID, str]:
+    """Return the JSON of the feedback on messages, by their keys."""
+    found: dict[UUID, list[str]] = {}
+    texts = {f"{name}_text": StoredText(name) for name in FEEDBACK_PAYLOADS}
+    rows = feedback.filter(message__in=messages)
+    for row in rows.values(*FEEDBACK_COLUMNS, "message_id", **texts):
+        listed = found.setdefault(row.pop("message_id"), [])
+        listed.append(json_object(without_suffix(row), FEEDBACK_PAYLOADS))
+    return {message: f"[{','.join(listed)}]" for message, listed in found.items()}
 
 
 def _has_original(row: RowDict) -> bool:

@@ -24,6 +24,7 @@ from django_agent_sessions.models.fields import decode_payload
 from django_agent_sessions.store.importing import COUNT_COLUMNS
 from django_agent_sessions.values.records import AgentState
 
+from .feedback_import import read_feedback
 from .jsonl_blobs import LineBinaries, blob_directory, with_binaries
 from .jsonl_export import AGENT_PAYLOADS, JSONL_FORMAT, VERSION
 from .jsonl_values import InvalidValueError, as_dict, as_list, as_time, as_uuid, check_word
@@ -256,8 +257,11 @@ def _messages(
         except RecursionError:
             yield Skipped(where, _TOO_DEEP)
         else:
+            feedback, skipped = read_feedback(row, where)
+            if lost:
+                skipped.append(Skipped(where, _LOST))
             # Not yielded separately, because the import's progress counts the yielded items.
-            yield replace(found, skipped=[Skipped(where, _LOST)]) if lost else found
+            yield replace(found, feedback=feedback, skipped=skipped)
 
 
 def _message(
@@ -293,6 +297,7 @@ def _message(
             "id": as_uuid(row, "id"),
             "message_id": position,
             "revision": row.get("revision"),
+            "model": row.get("model", ""),
             "edited": changed and not redacted,
             "redacted_at": as_time(row, "redacted_at"),
             "redaction": as_uuid(row, "redaction"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
@@ -12,6 +13,7 @@ from django_agent_sessions.exceptions import AgentSessionsError, PayloadError
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.importing import (
     COUNT_COLUMNS,
+    ImportedFeedback,
     ImportedMessage,
     ImportedRow,
     ImportStore,
@@ -20,6 +22,7 @@ from django_agent_sessions.store.importing import (
 from django_agent_sessions.values.ids import id_for_time, time_of_id
 from django_agent_sessions.values.records import AgentRecord, SessionRecord
 
+from .feedback_import import imported_feedback
 from .reports import ImportRun
 from .sources import Skipped, SourceAgent, SourceMessage, SourceSession
 from .untrusted import MAX_INTEGER, valid_count, valid_key, valid_time
@@ -132,7 +135,7 @@ class MessageImport:
             self.run.report.skip(found)
             return
         try:
-            message = self._imported_message(found)
+            message = self._imported_message(index, found)
             row = self.parent.target.imported_row(self.record.dialect, message, keep=self.keep)
         except PayloadError as error:
             self.parent.skip(f"{self.place}, message {index}", str(error))
@@ -148,7 +151,7 @@ class MessageImport:
         self.rows.append(row)
         self.room -= row.size
 
-    def _imported_message(self, found: SourceMessage) -> ImportedMessage:
+    def _imported_message(self, index: int, found: SourceMessage) -> ImportedMessage:
         branch, first = found.branch, self.next.get(found.branch, 0)
         position = found.columns.get("message_id", first)
         if not 0 <= branch <= MAX_INTEGER or not first <= position <= MAX_INTEGER:
@@ -176,10 +179,32 @@ class MessageImport:
             redacted_at=self._redacted_at(found, made),
             redaction=columns.get("redaction"),
             revision=valid_count(columns.get("revision")) or 0,
+            model=columns.get("model", ""),
+            feedback=self._feedback(index, found, made),
             figures={
                 name: plausible_count(columns[name]) for name in COUNT_COLUMNS if name in columns
             },
         )
+
+    def _feedback(
+        self, index: int, found: SourceMessage, made: datetime
+    ) -> Sequence[ImportedFeedback]:
+        if not found.feedback:
+            return ()
+        known = self.parent.found.columns.get("owner")
+        theirs = known.get("id") if isinstance(known, dict) else None
+        feedback, duplicates = imported_feedback(
+            found.feedback,
+            owners=(theirs, self.session.owner_id),
+            made=made,
+            now=self.parent.now,
+        )
+        if duplicates:
+            self.parent.skip(
+                f"{self.place}, message {index}",
+                f"{duplicates} of its feedback has the same user and source as another",
+            )
+        return feedback
 
     def _redacted_at(self, found: SourceMessage, made: datetime) -> datetime | None:
         if found.columns.get("edited"):

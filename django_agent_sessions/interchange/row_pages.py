@@ -7,7 +7,7 @@ changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -35,16 +35,25 @@ def each_session(sessions: Iterable[Session]) -> Iterator[UUID]:
 
 
 def each_message(
-    messages: QuerySet[SessionMessage], position: str, columns: Sequence[str], **texts: Any
+    messages: QuerySet[SessionMessage],
+    position: str,
+    columns: Sequence[str],
+    feedback: Callable[[Sequence[UUID]], Mapping[UUID, str]] | None = None,
+    **texts: Any,
 ) -> Iterator[RowDict]:
-    """Yield messages, read in small batches; a large message separately."""
+    """Yield messages, read in small batches; a large message separately.
+
+    ``feedback`` reads what the key ``feedback`` of messages has, by their keys.
+    """
     ordered = messages.order_by(position)
     heads = ordered.annotate(size=Length(VISIBLE_TEXT)).values_list(position, "pk", "size")
     batch = list(heads[:_MESSAGES])
     while batch:
         for keys in _batches(batch):
+            found = feedback(keys) if feedback else {}
             # Messages that were deleted meanwhile are missing.
-            yield from ordered.filter(pk__in=keys).values(*columns, **texts)
+            for row in ordered.filter(pk__in=keys).values(*columns, **texts):
+                yield {**row, "feedback": found[row["id"]]} if row.get("id") in found else row
         batch = list(heads.filter(**{f"{position}__gt": batch[-1][0]})[:_MESSAGES])
 
 

@@ -20,7 +20,7 @@ from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.store import MAIN_NAME, SessionStore
-from django_agent_sessions.store.importing import ImportStore, plausible_count
+from django_agent_sessions.store.importing import MAX_COST, ImportStore, plausible_count
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import AgentRecord, AgentState, SessionRecord, Usage
@@ -284,6 +284,7 @@ class SessionImport:
             "last_activity_at": valid_time(known.get("last_activity_at")) or latest or changed,
         }
         counters = {name: plausible_count(known.get(name)) for name in _COUNTERS}
+        counters["cost"] = plausible_count(known.get("cost"), MAX_COST)
         counters["message_count"] = valid_count(known.get("message_count"))
         # Unknown tokens stay unknown; a figure that the source does not have is added up instead.
         columns |= {name: None for name in _COUNTERS if known.get(name, 0) is None}

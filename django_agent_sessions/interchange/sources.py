@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
+from uuid import UUID
 
 from django_agent_sessions.exceptions import AgentSessionsError
 from django_agent_sessions.values.records import AgentState, TurnCost
@@ -23,8 +24,10 @@ class SourceMessage:
         branch: The branch of the conversation; 0 is the main one.
         run: Any text that identifies the invocation that created the message, if known.
         shared: Any text that identifies a message that is on several branches, if known.
-        columns: Further values of this package's own format: primary key, position, token counts.
+        columns: Further values of this package's own format: primary key, position, token counts,
+            model.
         skipped: Parts of the message that could not be read and are missing.
+        feedback: The feedback on the message.
     """
 
     payload: Any
@@ -36,6 +39,30 @@ class SourceMessage:
     shared: str = ""
     columns: Mapping[str, Any] = field(default_factory=dict)
     skipped: Sequence[Skipped] = ()
+    feedback: Sequence[SourceFeedback] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFeedback:
+    """Feedback on a message, valid except for its user.
+
+    Attributes:
+        id: Its primary key in the source, if known.
+        user: The user's key in the source; empty if it was no user.
+        source: ``"user"``, ``"reviewer"``, or the name of a program.
+        value: 1, 0 or -1.
+        comment: The comment; empty if there is none.
+        created_at: Time of creation, if known.
+        updated_at: Time of the last change, if known.
+    """
+
+    id: UUID | None
+    user: str
+    source: str
+    value: int
+    comment: str = ""
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

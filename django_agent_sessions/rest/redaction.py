@@ -35,7 +35,7 @@ from django_agent_sessions.governance.redaction import (
     request_budget,
 )
 from django_agent_sessions.governance.redaction.scope_groups import SHORTEST_TEXT
-from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.models import AuditEvent, MessageFeedback, Session
 from django_agent_sessions.models.access import reach_of
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.rest.serializers.fields import (
@@ -50,6 +50,7 @@ from django_agent_sessions.rest.serializers.fields import (
 
 _STATE_KINDS = ("agent", "orchestrator", "snapshot", "object")
 _ORIGINAL = "original"
+_FEEDBACK = "feedback"
 
 
 # An error report must not contain the text that is to be redacted.
@@ -105,7 +106,7 @@ def _forks(view: Any, session: Session, within: QuerySet[Session]) -> dict[UUID 
 
 
 def _filter_hits(view: Any, session: Session, redaction: Redaction) -> Redaction:
-    """Remove hits in states and originals that the user may not see.
+    """Remove hits in states, originals and comments that the user may not see.
 
     They are redacted all the same. A preview that listed them would let the user guess the content
     of a state, and the text around a hit is itself part of the state or original.
@@ -113,7 +114,11 @@ def _filter_hits(view: Any, session: Session, redaction: Redaction) -> Redaction
     states = view.has_permissions(session, SessionPermission.VIEW_STATE)
     originals = view.has_permissions(session, SessionPermission.VIEW_ORIGINAL)
 
+    hidden_comments = _hidden_comments(view, session, redaction)
+
     def is_visible(place: Place | MatchGroup) -> bool:
+        if place.kind == _FEEDBACK:
+            return place.key not in hidden_comments
         return states if place.kind in _STATE_KINDS else originals or place.column != _ORIGINAL
 
     def without_text(hit: Hit) -> Hit:
@@ -140,6 +145,15 @@ def _filter_hits(view: Any, session: Session, redaction: Redaction) -> Redaction
     return replace(
         redaction, hits=hits, counts=counts, messages=messages, states=len(rows) - messages
     )
+
+
+def _hidden_comments(view: Any, session: Session, redaction: Redaction) -> set[UUID]:
+    """Return the keys of feedback with hits that the session's owner may not see."""
+    found = {group.key for group in redaction.counts if group.kind == _FEEDBACK}
+    if not found or not view.owns(session):
+        return set()
+    rows = MessageFeedback.objects.using(view.using).filter(session=session)
+    return found - set(rows.filter(user=str(view.request.user.pk)).values_list("pk", flat=True))
 
 
 class _PathField(serializers.ListField):
@@ -263,7 +277,16 @@ class PlaceSerializer(serializers.Serializer[Place]):
     """The place of a hit."""
 
     kind = serializers.ChoiceField(
-        choices=["message", "agent", "orchestrator", "session", "snapshot", "object", "branch"]
+        choices=[
+            "message",
+            "agent",
+            "orchestrator",
+            "session",
+            "snapshot",
+            "object",
+            "branch",
+            "feedback",
+        ]
     )
     id = serializers.UUIDField(source="key")
     name = DisplayableField()
@@ -290,7 +313,7 @@ class ForkRedactionSerializer(serializers.Serializer[Redaction]):
     hits = serializers.SerializerMethodField(help_text="How many hits the fork has.")
     messages = serializers.IntegerField(help_text="How many messages change.")
     states = serializers.IntegerField(
-        help_text="How many states, snapshots, titles and metadata change."
+        help_text="How many states, snapshots, comments, titles and metadata change."
     )
 
     def get_hits(self, fork: Redaction) -> int:
@@ -314,7 +337,7 @@ class RedactionSerializer(serializers.Serializer[Any]):
     )
     messages = serializers.IntegerField(help_text="How many messages change.")
     states = serializers.IntegerField(
-        help_text="How many states, snapshots, titles and metadata change."
+        help_text="How many states, snapshots, comments, titles and metadata change."
     )
     redactions = serializers.IntegerField(
         source="epoch", help_text="How often the session was redacted, this redaction included."

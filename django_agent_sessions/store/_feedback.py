@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
-from typing import Any
+from typing import Any, TypeGuard
 from uuid import UUID
 
 from django.utils import timezone
@@ -42,11 +42,11 @@ class Feedback(StorePart):
         user: Any = None,
     ) -> FeedbackRecord:
         """Rate a message, and replace the feedback of the same user and source."""
-        if not _is_value(value):
+        if not is_feedback_value(value):
             raise PayloadError("the value of feedback must be 1, 0 or -1")
         if len(comment) > MAX_COMMENT:
             raise PayloadError(f"a comment must be a text of at most {MAX_COMMENT:,} characters")
-        _check_source(source)
+        valid_feedback_source(source)
         key: dict[str, Any] = {"message": message, "user": self._user(user), "source": source}
         masked = str(mask_on_write(displayable(comment), free=True))[:MAX_COMMENT]
         what = f"saving feedback on message {message}"
@@ -125,13 +125,15 @@ class Feedback(StorePart):
         return key
 
 
-def _is_value(value: object) -> bool:
+def is_feedback_value(value: object) -> TypeGuard[int]:
+    """Return whether a value is a rating: 1, 0 or -1."""
     return type(value) is int and value in MessageFeedback.Value.values
 
 
-def _check_source(source: object) -> None:
+def valid_feedback_source(source: object) -> str:
+    """Return a valid source; raise InvalidIdError for others."""
     if isinstance(source, str) and _SOURCE.fullmatch(source):
-        return
+        return source
     raise InvalidIdError(
         "the source of feedback must have 1 to 32 letters, digits, '_', '.', ':' and '-'"
     )

@@ -34,6 +34,7 @@ from django_agent_sessions.values.records import AgentRecord, NewMessage, Sessio
 from ._agent_states import lock_agent
 from ._base import retry_reads, tracked_atomic, write
 from ._branch_steps import insert_branch
+from ._imported_feedback import ImportedFeedback, insert_feedback
 from ._mask_on_write import mask_on_write
 from ._message_copies import common_prefix_length
 from ._queries import branch_rows, session_rows
@@ -49,6 +50,9 @@ _key = SessionMessage._meta.get_field("id")
 _redacted_at = SessionMessage._meta.get_field("redacted_at")
 COUNT_COLUMNS = ("input_tokens", "output_tokens", "latency_ms")
 """Columns with token counts and the latency."""
+
+MAX_COST = 2**60
+"""The limit of an imported cost, in billionths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,8 @@ class ImportedMessage:
     redacted_at: datetime | None = None
     redaction: UUID | None = None
     revision: int = 0
+    model: str = ""
+    feedback: Sequence[ImportedFeedback] = ()
     figures: Mapping[str, int | None] = field(default_factory=dict)
 
 
@@ -148,7 +154,9 @@ class ImportedRow:
 def _row(dialect: str, payload: Any, message: ImportedMessage) -> MessageRow:
     if isinstance(payload, CorruptPayload):
         payload = _validated_text(payload)
-    new = NewMessage(payload, message.id, message.created_at, message.updated_at)
+    new = NewMessage(
+        payload, message.id, message.created_at, message.updated_at, model=message.model
+    )
     return MessageRow(dialect, new, message.run_id)
 
 
@@ -170,9 +178,9 @@ def _figures(dialect: str, payload: Any) -> dict[str, int | None]:
     return {name: plausible_count(getattr(summary, name)) for name in COUNT_COLUMNS}
 
 
-def plausible_count(value: Any) -> int | None:
+def plausible_count(value: Any, limit: int = _MAX_COUNT) -> int | None:
     """Return an imported count if it is plausible, otherwise None."""
-    return value if type(value) is int and 0 <= value < _MAX_COUNT else None
+    return value if type(value) is int and 0 <= value < limit else None
 
 
 M = TypeVar("M", bound=models.Model)
@@ -242,7 +250,12 @@ class ImportStore(StoreOperations):
             message = rows[index].message
             masked = masking.redact_message(dialect, message.payload)
             message = replace(
-                message, payload=masked, redact_message=masked, redacted_at=timezone.now()
+                message,
+                payload=masked,
+                redact_message=masked,
+                redacted_at=timezone.now(),
+                # Comments may quote what was redacted.
+                feedback=[replace(one, comment="") for one in message.feedback],
             )
             rows[index] = ImportedRow(self.using, dialect, message)
         return indexes
@@ -272,6 +285,9 @@ class ImportStore(StoreOperations):
                     message_writes.insert(
                         self.using, [row.values(self.using, agent) for row in rows]
                     )
+                insert_feedback(
+                    self.using, session.id, ((row.id, row.message.feedback) for row in rows)
+                )
                 if uploads:
                     uploads.create_references()
 

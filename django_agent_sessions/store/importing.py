@@ -2,6 +2,26 @@
 
 from __future__ import annotations
 
-from ._importing import COUNT_COLUMNS, ImportedMessage, ImportedRow, ImportStore, plausible_count
+from ._feedback import MAX_COMMENT, is_feedback_value, valid_feedback_source
+from ._imported_feedback import ImportedFeedback
+from ._importing import (
+    COUNT_COLUMNS,
+    MAX_COST,
+    ImportedMessage,
+    ImportedRow,
+    ImportStore,
+    plausible_count,
+)
 
-__all__ = ["COUNT_COLUMNS", "ImportStore", "ImportedMessage", "ImportedRow", "plausible_count"]
+__all__ = [
+    "COUNT_COLUMNS",
+    "MAX_COMMENT",
+    "MAX_COST",
+    "ImportStore",
+    "ImportedFeedback",
+    "ImportedMessage",
+    "ImportedRow",
+    "is_feedback_value",
+    "plausible_count",
+    "valid_feedback_source",
+]

@@ -77,7 +77,11 @@ class AgentFigures(Figures):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFigures(Figures):
-    """Figures of a model, over the messages of which an SDK told the model."""
+    """Figures of a model, over the messages of which the model's name is known.
+
+    Attributes:
+        model: The model's name.
+    """
 
     model: str
 
@@ -144,7 +148,17 @@ def by_agent(
 def by_model(
     days: int, *, limit: int = 20, until: date | None = None, using: str | None = None
 ) -> list[ModelFigures]:
-    """Read the figures of the models that cost most."""
+    """Read the figures of the models with the highest costs.
+
+    Args:
+        days: Number of days to add up.
+        limit: Maximum number of models.
+        until: The last day; by default today.
+        using: The database alias.
+
+    Returns:
+        The models, those with the highest costs first, and those without a price last.
+    """
     rows = _rows_of(UsageRollup.Dimension.MODEL, days, until, using)
     return [ModelFigures(model=key, **figures) for key, figures in _most(rows, "all_cost", limit)]
 

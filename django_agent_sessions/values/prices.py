@@ -34,8 +34,20 @@ def cost_of(
 
 
 def amount(cost: int | None) -> Decimal | None:
-    """Return a stored cost in the currency of the prices; None if it is unknown."""
+    """Return a stored cost in the currency of the prices.
+
+    Args:
+        cost: Billionths, as in ``Session.cost`` and the figures of usage; None if it is unknown.
+
+    Returns:
+        The exact amount; None if it is unknown.
+    """
     return None if cost is None else Decimal(cost).scaleb(-9)
+
+
+def amount_text(cost: int) -> str:
+    """Return a stored cost as an exact decimal number without superfluous zeros."""
+    return f"{Decimal(cost).scaleb(-9).normalize():f}"
 
 
 def decimal_of(value: object) -> Decimal:

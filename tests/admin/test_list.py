@@ -5,6 +5,7 @@ import re
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+from uuid import UUID
 
 import pytest
 from django.contrib import admin
@@ -452,6 +453,58 @@ ALL = {
 )
 def test_filters_keep_what_they_say(reader, assorted, parameters, expected):
     assert names(page_of(reader, **parameters)) == expected
+
+
+@pytest.fixture
+def rated(assorted, store):
+    """Sessions with feedback: by name, the values of it."""
+    values = {"plain": (1,), "redacted": (-1,), "held": (1, -1), "openai": (0,)}
+    for name, given in values.items():
+        agent = SessionAgent.objects.get(session__session_id=name)
+        record = store.agents.open(store.get(name), agent.agent_id)
+        store.append_many(record, [{"role": "assistant", "content": "Hi."}] * len(given))
+        rows = agent.messages.order_by("message_id")
+        for message, value in zip(rows, given, strict=True):
+            store.feedback.save(message.pk, value, comment="plantedcomment")
+            store.feedback.save(message.pk, value, source="judge")
+    return values
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("good", {"plain", "held"}),
+        ("bad", {"redacted", "held"}),
+        ("any", {"plain", "redacted", "held", "openai"}),
+        ("none", ALL - {"plain", "redacted", "held", "openai"}),
+        ("other", ALL),
+    ],
+    ids=lambda given: str(sorted(given) if isinstance(given, set) else given),
+)
+def test_sessions_are_filtered_by_feedback(clerk, rated, value, expected):
+    page = page_of(clerk, feedback=value)
+    assert names(page) == expected
+    assert "plantedcomment" not in page
+
+
+def test_a_column_has_a_sign_for_each_kind_of_feedback(clerk, rated):
+    page = page_of(clerk)
+    cells = re.findall(r'<td class="field-feedback">(.*?)</td>', page, re.DOTALL)
+    found = {
+        name: re.findall(r'role="img" aria-label="(.*?)"', cell)
+        for name, cell in zip((row.session_id for row in ordered(page)), cells, strict=True)
+    }
+    assert {name: labels for name, labels in found.items() if labels} == {
+        "plain": ["Good feedback"],
+        "redacted": ["Bad feedback"],
+        "held": ["Good feedback", "Bad feedback"],
+        "openai": ["Comments without a rating"],
+    }
+
+
+def ordered(page: str) -> list[Session]:
+    rows = Session.objects.in_bulk(listed(page))
+    return [rows[UUID(key)] for key in listed(page)]
 
 
 def test_the_name_of_an_owner_leads_to_all_sessions_of_the_same(reader, assorted, ada):

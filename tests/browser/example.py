@@ -16,7 +16,16 @@ from django.utils import timezone
 from django_agent_sessions import usage
 from django_agent_sessions.content import dialects
 from django_agent_sessions.governance.redaction import Find, redact
-from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
+from django_agent_sessions.models import (
+    MessageFeedback,
+    Session,
+    SessionAgent,
+    SessionMessage,
+    SessionMultiAgent,
+)
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import add_known
 from tests.admin.transcripts import call, result, said
 from tests.usage.usage_data import key_made_at
@@ -149,8 +158,19 @@ def conversation(began: datetime | None = None) -> Session:
     write(support, ((at(seconds), message) for seconds, message in _support()))
     write(billing, ((at(seconds), message) for seconds, message in _billing()))
     write(support, ((at(seconds), message) for seconds, message in _end()))
+    _rate(support)
     redact(session.pk, Find(CARD), reason="Card number in a chat, ticket 5120", actor="ines.keller")
     return session
+
+
+def _rate(agent: SessionAgent) -> None:
+    """What the customer and a colleague think of the first answer."""
+    answer = SessionMessage.objects.get(agent=agent, branch=0, message_id=2)
+    feedback = SessionStore(owner=EVERYBODY).feedback
+    feedback.save(answer.pk, 1, user=owner("mia.hoffmann"))
+    comment = "It should have asked for a photo of the label, too."
+    reviewer = owner("ines.keller")
+    feedback.save(answer.pk, -1, comment=comment, source="reviewer", user=reviewer)
 
 
 def _support() -> list[tuple[float, Any]]:
@@ -211,6 +231,10 @@ def _end() -> list[tuple[float, Any]]:
     ]  # fmt: skip
 
 
+_RATED = {1: (1,), 2: (-1,), 4: (1, -1), 8: (0,)}
+"""The feedback in some of the other conversations."""
+
+
 def others(count: int = 36) -> None:
     """Further conversations for a list, with every flag among them."""
     chance = random.Random(7)
@@ -239,6 +263,8 @@ def others(count: int = 36) -> None:
         session.output_tokens = session.message_count * chance.randrange(20, 90)
         session.last_activity_at = when
         session.save()
+        for value in _RATED.get(number, ()):
+            MessageFeedback.objects.create(session=session, message_id=new_id(), value=value)
 
 
 def usage_of_90_days() -> None:

@@ -62,7 +62,7 @@ def test_the_list_shows_all_its_columns_on_a_small_desktop(open_page, shop):
     )
     filters = page.locator("#changelist-filter").bounding_box()
     last = page.locator("#result_list thead th").last
-    assert last.inner_text().lower() == "tokens in / out"
+    assert last.inner_text().lower() == "rated"
     place = last.bounding_box()
     assert place is not None
     assert filters is not None

@@ -80,6 +80,25 @@ def stored() -> str:
     return "\n".join(found)
 
 
+def test_comments_of_others_on_her_messages_do_not_keep_her_words(person, lovelace, bob):
+    session, fork = person
+    own = SessionMessage.objects.get(session=session.id, branch=0, message_id=0)
+    copied, bobs = (SessionMessage.objects.get(session=fork.id, message_id=n) for n in (0, 2))
+    feedback = SessionStore(owner=EVERYBODY).feedback
+    feedback.save(own.pk, -1, comment=f"Is {WORD} right?", source="reviewer", user=bob)
+    feedback.save(copied.pk, -1, comment=f"I doubt {WORD}.", user=bob)
+    feedback.save(bobs.pk, 1, comment="My own.", user=bob)
+
+    erase(lovelace, reason="Request 31", actor="desk")
+
+    assert WORD not in stored()
+    rows = MessageFeedback.objects.order_by("pk")
+    assert [(row.message_id, row.value, row.comment) for row in rows] == [
+        (copied.pk, -1, "[REDACTED]"),
+        (bobs.pk, 1, "My own."),
+    ]
+
+
 def test_no_word_and_no_name_of_the_person_is_stored_and_the_receipt_verifies(person, lovelace):
     _session, fork = person
     assert WORD in stored()

@@ -17,12 +17,20 @@ from django_agent_sessions.interchange import export_sessions
 from django_agent_sessions.interchange.jsonl_export import (
     AGENT_COLUMNS,
     AGENT_PAYLOADS,
+    FEEDBACK_COLUMNS,
+    FEEDBACK_PAYLOADS,
     MESSAGE_COLUMNS,
     MULTI_AGENT_COLUMNS,
     MULTI_AGENT_PAYLOADS,
     SESSION_COLUMNS,
 )
-from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
+from django_agent_sessions.models import (
+    MessageFeedback,
+    Session,
+    SessionAgent,
+    SessionMessage,
+    SessionMultiAgent,
+)
 from django_agent_sessions.values.records import AgentState
 from tests.models.test_fields import set_raw
 from tests.sealed import update_content
@@ -129,16 +137,18 @@ def test_no_column_is_forgotten():
     of_forks = {"forked_from"}
     # By which writers and streams of this database find out what was committed.
     of_writers = {"last_write", "change", "redaction_change", "header_change"}
-    # Prices are those of one site.
-    of_prices = {"model", "cost"}
     for model, written in (
         (Session, SESSION_COLUMNS),
         (SessionAgent, AGENT_COLUMNS + AGENT_PAYLOADS),
         (SessionMessage, MESSAGE_COLUMNS),
         (SessionMultiAgent, MULTI_AGENT_COLUMNS + MULTI_AGENT_PAYLOADS),
+        (MessageFeedback, FEEDBACK_COLUMNS + FEEDBACK_PAYLOADS),
     ):
         columns = {field.name for field in model._meta.concrete_fields}
-        left_out = derived | elsewhere | as_one_value | of_forks | of_writers | of_prices
+        left_out = derived | elsewhere | as_one_value | of_forks | of_writers
+        if model is MessageFeedback:
+            # It stands in its message.
+            left_out |= {"message"}
         assert columns - left_out == set(written)
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 from django_agent_sessions.models.permissions import SessionPermission
 
-from .planted import IMAGE, INTERNAL, KEPT, METHODS, SAID, STATES
+from .planted import COMMENT, IMAGE, INTERNAL, KEPT, METHODS, REVIEW, SAID, STATES
 
 VIEW, READ = SessionPermission.VIEW, SessionPermission.READ
 ADD, CHANGE, DELETE = SessionPermission.ADD, SessionPermission.CHANGE, SessionPermission.DELETE
 REDACT = SessionPermission.REDACT
+RATE = SessionPermission.RATE
 EXPORT, ORIGINAL, STATE = (
     SessionPermission.EXPORT,
     SessionPermission.VIEW_ORIGINAL,
@@ -47,6 +48,9 @@ class Ask:
     shows_states: tuple[str, ...] = ()
     """Those shown in addition to whoever has ``view_sessionagent``."""
 
+    shows_others: tuple[str, ...] = ()
+    """Those shown in addition to whoever is let in and is not the owner."""
+
     recorded: tuple[str, ...] = ()
     """What is recorded of others than the owner."""
 
@@ -79,6 +83,7 @@ SESSION, MESSAGE = (
 AGENT = "agents/<agent_sessions_uuid:agent_key>/"
 BRANCHES, SNAPSHOTS = f"{AGENT}branches/", f"{AGENT}snapshots/"
 BRANCH = f"{BRANCHES}<agent_sessions_branch:number>/"
+FEEDBACK = f"{SESSION}feedback/"
 READING = ("read",)
 ASKS = [
     Ask("schema/", "get", of_everybody=True, scoped=False),
@@ -132,8 +137,9 @@ ASKS = [
         "get",
         query=(("as", "jsonl"),),
         needs=needs(EXPORT),
-        shows=("plantedtitle", "plantedmetadata", *SAID),
+        shows=("plantedtitle", "plantedmetadata", *SAID, COMMENT),
         shows_states=(*STATES, INTERNAL),
+        shows_others=(REVIEW,),
         recorded=("exported",),
         of_owners=("exported",),
     ),
@@ -142,8 +148,9 @@ ASKS = [
         "post",
         body={"find": "planted", "dry_run": True},
         needs=needs(REDACT),
-        shows=("plantedtitle", "plantedmetadata", *SAID),
+        shows=("plantedtitle", "plantedmetadata", *SAID, COMMENT),
         shows_states=(*STATES, INTERNAL),
+        shows_others=(REVIEW,),
         recorded=READING,
     ),
     Ask(
@@ -153,6 +160,26 @@ ASKS = [
         needs=needs(REDACT),
         recorded=("read", "redacted"),
         of_owners=("redacted",),
+        writes=True,
+    ),
+    # What people think of it.
+    Ask(FEEDBACK, "get", shows=(COMMENT,), shows_others=(REVIEW,), recorded=READING),
+    Ask(
+        f"{MESSAGE}feedback/",
+        "put",
+        body={"value": 1},
+        message=1,
+        needs=needs(RATE),
+        recorded=READING,
+        writes=True,
+    ),
+    Ask(f"{MESSAGE}feedback/", "put", 400, body={"value": 2}, message=1, needs=needs(RATE)),
+    Ask(
+        f"{MESSAGE}feedback/",
+        "delete",
+        204,
+        message=1,
+        needs=needs(RATE),
         writes=True,
     ),
     # Going back in time.
@@ -279,7 +306,8 @@ def all_methods() -> list[Ask]:
             if method in given:
                 continue
             if method == "head" and "get" in given:
-                asks.append(replace(given["get"], method="head", shows=(), shows_states=()))
+                head = replace(given["get"], method="head", shows=(), shows_states=())
+                asks.append(replace(head, shows_others=()))
             elif method == "options":
                 asks.append(Ask(route, method, of_everybody=True, scoped=False))
             else:

@@ -16,6 +16,7 @@ from django_agent_sessions.governance.redaction import WholeMessage, redact
 from django_agent_sessions.models import (
     AuditEvent,
     Branch,
+    MessageFeedback,
     Session,
     SessionAgent,
     SessionMessage,
@@ -38,7 +39,10 @@ INTERNAL = "plantedinternal"
 KEPT = "plantedoriginal"
 """What a redacted message said; its original is kept."""
 
-SECRETS = ("plantedtitle", "plantedmetadata", *SAID, *STATES, INTERNAL, KEPT)
+COMMENT, REVIEW = "plantedcomment", "plantedreview"
+"""What the owner thinks of an answer, and what a reviewer does."""
+
+SECRETS = ("plantedtitle", "plantedmetadata", *SAID, *STATES, INTERNAL, KEPT, COMMENT, REVIEW)
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
@@ -97,6 +101,8 @@ def plant(owner: Any, name: str = "planted") -> Planted:
     store.multi_agents.create(record, "graph", {"node": "plantednode"}, kind="graph")
     rows = SessionMessage.objects.filter(session=record.id).order_by("message_id")
     redact(record.id, WholeMessage(rows[3].pk), reason="a ticket", actor=owner)
+    store.feedback.save(rows[1].pk, -1, comment=COMMENT)
+    store.feedback.save(rows[1].pk, 1, comment=REVIEW, source="reviewer", user="reviewer")
     store.snapshots.take(agent)
     store.branches.create(agent, name="aside")
     return Planted(
@@ -132,7 +138,15 @@ def seen_in(text: str) -> set[str]:
 
 def rows() -> dict[str, Any]:
     """Everything that is stored, but the audit trail."""
-    models = (Session, SessionAgent, SessionMessage, SessionMultiAgent, Branch, Snapshot)
+    models = (
+        Session,
+        SessionAgent,
+        SessionMessage,
+        SessionMultiAgent,
+        Branch,
+        Snapshot,
+        MessageFeedback,
+    )
     found: dict[str, Any] = {}
     # Not by the ORM: it is asked thousands of times.
     with connection.cursor() as cursor:

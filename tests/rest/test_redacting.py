@@ -16,6 +16,7 @@ from tests.admin.transcripts import said
 
 from .conftest import Talk, client_of
 from .planted import (
+    COMMENT,
     INTERNAL,
     KEPT,
     SAID,
@@ -329,7 +330,7 @@ def test_after_it_no_route_shows_what_was_there(ada):
         grant(ada, one)
     client = client_of(ada)
     before = seen_in(everything(client, planted))
-    assert {"plantedtitle", "plantedmetadata", INTERNAL, *SAID, *STATES} == before
+    assert {"plantedtitle", "plantedmetadata", INTERNAL, COMMENT, *SAID, *STATES} == before
     done(client, planted.url("sessions/<agent_sessions_uuid:session>/"), find="planted")
     assert "planted" not in everything(client, planted).replace("planted-x", "").replace(
         f'"{planted.session.session_id}"', ""

@@ -15,6 +15,7 @@ from django_agent_sessions.models import (
     Blob,
     BlobReference,
     Branch,
+    MessageFeedback,
     RunLease,
     Session,
     SessionAgent,
@@ -65,6 +66,12 @@ def crowd_around(session: Session) -> None:
     _copy(SessionMultiAgent.objects.get(session=session), **belongs)
     _copy(Branch.objects.filter(session=session)[0], **spoken)
     _copy(Snapshot.objects.filter(session=session)[0], **spoken)
+    _copy(
+        MessageFeedback.objects.filter(session=session)[0],
+        **belongs,
+        message_id=_key(SessionMessage, "n"),
+        value="n %% 3 - 1",
+    )
     _copy(TurnUsage.objects.create(session=session, agent=agent, turn=1), **spoken)
     _copy(stored, **belongs, key="'o' || n", digest="md5(n::text)")
     _copy(
@@ -93,6 +100,7 @@ BIG: dict[str, Any] = {
     for model in (
         *(Session, SessionAgent, SessionMessage, SessionMultiAgent, Branch, Snapshot, TurnUsage),
         *(StoredObject, StoredPart, Blob, BlobReference, RunLease, AuditEvent),
+        MessageFeedback,
     )
 }
 """By their names the tables that grow with what is said, and that nothing may read whole."""

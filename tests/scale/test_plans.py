@@ -257,6 +257,7 @@ AGENT = "/api/agents/{agent}/"
 READS: list[tuple[str, dict[str, Any]]] = [
     (SESSION, {}),
     (f"{SESSION}usage/", {}),
+    (f"{SESSION}feedback/", {}),
     (f"{SESSION}agents/", {}),
     (f"{SESSION}agents/concierge/", {}),
     (f"{SESSION}multi-agents/", {}),
@@ -315,6 +316,9 @@ def test_the_api_writes(planted, api):
         body = {"reason": "a ticket"}
         one = f"/api/messages/{message}/redact/"
         assert api.post(one, body, format="json").status_code == 200
+        rating = f"/api/messages/{planted.messages[2].pk}/feedback/"
+        assert api.put(rating, {"value": 1}, format="json").status_code == 200
+        assert api.delete(rating).status_code == 204
         body = {"to": str(message)}
         rewound = api.post(f"/api/agents/{agent}/rewind/", body, format="json")
         assert rewound.status_code == 200, body_of(rewound)
@@ -332,6 +336,7 @@ FILTERS: list[dict[str, Any]] = [
     ),
     {"framework": "strands"},
     {"framework": "openai"},
+    *({"feedback": one} for one in ("bad", "good", "any", "none")),
     {"namespace": ""},
     {"owner": "{owner}"},
     {"q": "planted"},

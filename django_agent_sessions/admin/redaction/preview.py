@@ -81,6 +81,7 @@ class Preview:
     orchestrators: int
     snapshots: int
     objects: int
+    comments: int
     columns: list[str]
     """Labels of the affected columns of the session itself, such as the title."""
 
@@ -122,6 +123,7 @@ def build_preview(viewer: Viewer, result: Redaction) -> Preview:
         orchestrators=len(rows.get("orchestrator", ())),
         snapshots=len(rows.get("snapshot", ())),
         objects=len(rows.get("object", ())),
+        comments=len(rows.get("feedback", ())),
         columns=[str(label) for name, label in _COLUMN_LABELS.items() if name in columns],
         kept=[f"{place.kind} {place.name}, {place.column}".replace(" ,", ",")
               for place in result.kept],

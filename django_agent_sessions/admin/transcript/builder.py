@@ -16,6 +16,7 @@ from .text_rendering import MASK, TextRenderer
 from .view_models import (
     MIN_GROUPED_CALLS,
     AgentLabel,
+    FeedbackViewModel,
     MessageViewModel,
     PartViewModel,
     SpeakerTurn,
@@ -37,8 +38,10 @@ class TranscriptBuilder:
         *,
         plain: bool = False,
         hidden: bool = False,
+        feedback: Mapping[UUID, Sequence[FeedbackViewModel]] | None = None,
     ) -> None:
         self._voices = voices
+        self._feedback = feedback or {}
         self._note = note
         self._wording = TextRenderer(plain=plain)
         self._hidden = hidden
@@ -67,7 +70,8 @@ class TranscriptBuilder:
         return MessageRenderer(row, self._dialect(row), payload, self._wording).pieces()
 
     def _entry(self, row: MessagePreview) -> MessageViewModel:
-        entry = MessageViewModel(row, note=self._note(row))
+        feedback = self._feedback.get(row.id, ())
+        entry = MessageViewModel(row, note=self._note(row), feedback=feedback)
         if self._hidden:
             entry.pieces = [PartViewModel("hidden", row.id)]
             return entry

@@ -11,10 +11,10 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import ngettext
 
-from django_agent_sessions.admin.escaping import html, join_html
+from django_agent_sessions.admin.escaping import NOTHING, html, join_html
 
 from .piece_markup import OPEN, PieceMarkup
-from .view_models import MessageGroup, MessageViewModel, SpeakerTurn
+from .view_models import FeedbackViewModel, MessageGroup, MessageViewModel, SpeakerTurn
 from .viewers import Viewer
 
 _MAX_NOTE = 300
@@ -89,7 +89,7 @@ class Markup(PieceMarkup):
         return html(
             '\n<div class="as-entry{}{}{}" id="m-{}" data-message="{}" data-path="[]" '
             'data-as-entry tabindex="-1">\n  <div class="as-pieces">{}\n  </div>\n'
-            '  <p class="as-meta">{}\n  </p>\n</div>\n',
+            '  <p class="as-meta">{}\n  </p>{}\n</div>\n',
             "" if entry.pieces else " as-entry-silent",
             " as-entry-redacted" if row.redacted_at else "",
             " as-entry-target" if row.id == self._target else "",
@@ -97,6 +97,36 @@ class Markup(PieceMarkup):
             key,
             self.pieces(entry.pieces) if entry.pieces else self._answered(entry.answered),
             self._meta(entry, key),
+            self._feedback(entry),
+        )
+
+    def _feedback(self, entry: MessageViewModel) -> SafeString:
+        if not entry.feedback:
+            return NOTHING
+        label = self._translate("Feedback")
+        items = join_html(map(self._feedback_item, entry.feedback))
+        return html('\n  <ul class="as-feedback" aria-label="{}">{}\n  </ul>', label, items)
+
+    def _feedback_item(self, one: FeedbackViewModel) -> SafeString:
+        _ = self._translate
+        labels = {"good": _("Good"), "bad": _("Bad"), "neutral": _("Comment")}
+        comment = NOTHING
+        if one.hidden:
+            hidden = _("Comment hidden")
+            comment = html('\n      <p class="as-feedback-hidden">{}</p>', hidden)
+        elif one.comment:
+            comment = html('\n      <p class="as-feedback-comment" dir="auto">{}</p>', one.comment)
+        return html(
+            '\n    <li class="as-feedback-{}">\n      <span class="as-feedback-value">{}</span> '
+            '<bdi class="as-feedback-user">{}</bdi> <bdi>{}</bdi> '
+            '<time datetime="{}">{}</time>{}\n    </li>',
+            one.value,
+            labels[one.value],
+            one.user,
+            one.source,
+            self._moment(one.moment, "c"),
+            self._moment(one.moment, "SHORT_DATETIME_FORMAT"),
+            comment,
         )
 
     def _answered(self, count: int) -> SafeString:

@@ -87,6 +87,23 @@ class PartViewModel:
         return sum(piece.status == "error" for piece in self.contents)
 
 
+@dataclass(frozen=True, slots=True)
+class FeedbackViewModel:
+    """Feedback on a message, as the page shows it."""
+
+    value: str
+    """``good``, ``bad`` or ``neutral``."""
+
+    user: str
+    source: str
+    moment: datetime
+    comment: str
+    """Empty if there is none, or if the viewer may not read it."""
+
+    hidden: bool
+    """Whether there is a comment that the viewer may not read."""
+
+
 @dataclass(slots=True)
 class MessageViewModel:
     """A message and its pieces."""
@@ -98,6 +115,8 @@ class MessageViewModel:
 
     note: str = ""
     """For a redacted message: when, by whom and why it was redacted."""
+
+    feedback: Sequence[FeedbackViewModel] = ()
 
     @property
     def fully_redacted(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.admin import helpers
+from django.db.models import Exists, OuterRef
 from django.http import Http404, HttpRequest, QueryDict
 from django.urls import reverse
 
@@ -17,7 +18,7 @@ from django_agent_sessions import audit
 from django_agent_sessions.admin.formatting import format_moment
 from django_agent_sessions.admin.permissions import SessionPermission, may, require
 from django_agent_sessions.db import bridge
-from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.models import AuditEvent, MessageFeedback, Session
 from django_agent_sessions.models.access import owns
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
 from django_agent_sessions.queries.message_pages import MessagePreview
@@ -169,7 +170,8 @@ def get_viewer_or_404(model_admin: Any, request: HttpRequest, object_id: Any) ->
         raise Http404 from None
     title = () if may(request, SessionPermission.READ) else ("title",)
     rows = model_admin.get_queryset(request).using(bridge.database()).select_related("owner")
-    session = rows.defer("metadata", *title).filter(pk=key).first()
+    rated = Exists(MessageFeedback.objects.filter(session=OuterRef("pk")))
+    session = rows.defer("metadata", *title).annotate(is_rated=rated).filter(pk=key).first()
     if session is None or not model_admin.has_view_permission(request, session):
         raise Http404
     if session.namespace == TOMBSTONE_NAMESPACE:

@@ -19,6 +19,7 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from django_agent_sessions import audit
 from django_agent_sessions.admin.columns import session_flags
 from django_agent_sessions.admin.deletion_dates import describe_rule, shown_deletion_date
+from django_agent_sessions.admin.formatting import exact_cost, format_cost, has_prices
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import AuditEvent, SessionAgent
 from django_agent_sessions.queries import message_pages, replicas, search
@@ -27,6 +28,7 @@ from django_agent_sessions.queries.message_pages import MessagePage, MessageQuer
 from . import activity_chart, relations, sidebar
 from . import message_items as transcript_parts
 from .builder import TranscriptBuilder
+from .feedback import feedback_on
 from .markup import Markup
 from .view_models import AgentLabel, SpeakerTurn
 from .viewers import Viewer, get_viewer_or_404, session_actions
@@ -141,6 +143,8 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
         "orchestrators": sidebar.orchestrators(viewer) if beside.has_orchestrators else [],
         "metadata": beside.metadata,
         "flags": session_flags(session),
+        "cost": format_cost(session.cost) if has_prices() else "",
+        "exact_cost": exact_cost(session.cost),
         "deletion": date,
         "deletion_rule": describe_rule(date) if date else "",
         "steps": session_actions(model_admin, viewer),
@@ -223,8 +227,14 @@ def _turns(
     if viewer.can_read:
         message_pages.read_payloads(scope, window.rows, _parse_key(viewer.request.GET.get("at")))
     note = partial(sidebar.redactions(viewer, window.rows).note, reason=viewer.can_read)
-    plain = _is_plain(viewer.request)
-    return TranscriptBuilder(voices, note, plain=plain, hidden=not viewer.can_read).turns(window)
+    builder = TranscriptBuilder(
+        voices,
+        note,
+        plain=_is_plain(viewer.request),
+        hidden=not viewer.can_read,
+        feedback=feedback_on(viewer, window.rows),
+    )
+    return builder.turns(window)
 
 
 def _window_context(viewer: Viewer, window: MessagePage) -> dict[str, Any]:

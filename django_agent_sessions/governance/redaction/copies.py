@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from django_agent_sessions.content import dialects, masking
 from django_agent_sessions.content.masking import Finder
 from django_agent_sessions.content.paths import Path, value_at
-from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.models import MessageFeedback, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
 
 from .findings import RowFindings
@@ -24,11 +24,12 @@ _MISSING = object()
 
 @dataclass
 class MessageCopies:
-    """A message and its copies, with the scopes that apply to them."""
+    """A message and its copies, with the scopes that apply to them; ``rated`` have feedback."""
 
     scopes: list[Scope] = field(default_factory=list)
     named: dict[UUID, Any] = field(default_factory=dict, repr=False)
     removed_texts: set[str] = field(default_factory=set, repr=False)
+    rated: set[UUID] = field(default_factory=set)
 
     def steps(
         self, key: UUID, payload: Any
@@ -81,11 +82,15 @@ def copies_in_session(
     rows = SessionMessage.objects.using(using).filter(
         Q(pk__in=families) | Q(source__in=families), session=session
     )
-    return {
-        key: families[source or key]
-        for key, source in rows.order_by().values_list("pk", "source")
-        if (source or key) in families
-    }
+    rated = Exists(MessageFeedback.objects.filter(message=OuterRef("pk")))
+    found: dict[UUID, MessageCopies] = {}
+    for key, source, is_rated in rows.order_by().values_list("pk", "source", rated):
+        if (family := families.get(source or key)) is None:
+            continue
+        found[key] = family
+        if is_rated:
+            family.rated.add(key)
+    return found
 
 
 def _removed_texts(payload: Any, dialect: str, scopes: Sequence[Scope]) -> set[str]:

@@ -16,7 +16,8 @@ from .scopes import WholeMessage
 _CONTEXT = 40
 """Characters on each side of a span; as many as around a match of a finder."""
 
-_LONGEST = 2000
+MAX_EXCERPT = 2000
+"""The most characters of a text that is redacted as a whole."""
 
 
 def excerpts(step: PositionalScope, payload: Any, dialect: str) -> list[tuple[str, str]]:
@@ -40,7 +41,9 @@ def excerpts(step: PositionalScope, payload: Any, dialect: str) -> list[tuple[st
             ),
             "",
         )
-    return [(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…", masking.mask())] * count
+    return [
+        (text if len(text) <= MAX_EXCERPT else f"{text[:MAX_EXCERPT]}…", masking.mask())
+    ] * count
 
 
 def _span_excerpts(step: Spans, payload: Any) -> list[tuple[str, str]]:

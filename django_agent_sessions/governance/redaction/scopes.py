@@ -111,7 +111,7 @@ class Place:
 
     Attributes:
         kind: ``"message"``, ``"agent"``, ``"orchestrator"``, ``"session"``, ``"snapshot"``,
-            ``"object"`` (stored by an SDK's storage) or ``"branch"``.
+            ``"object"`` (stored by an SDK's storage), ``"branch"`` or ``"feedback"``.
         key: Primary key of the row.
         name: A readable name of the row: the position of a message, the id of an agent, the key
             of an object.

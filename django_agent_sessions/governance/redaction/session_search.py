@@ -12,6 +12,7 @@ from django.db.models import Model
 from django_agent_sessions.content import masking
 from django_agent_sessions.exceptions import LegalHoldError, SessionNotFoundError
 from django_agent_sessions.models import (
+    MessageFeedback,
     Session,
     SessionAgent,
     SessionMessage,
@@ -32,6 +33,7 @@ from django_agent_sessions.store.contents import (
 )
 
 from .column_masking import mask_columns
+from .comments import comments_on, mask_comment
 from .copies import MessageCopies, NodeChanges, copies_in_session
 from .findings import RowFindings
 from .message_search import MessageSearch
@@ -79,7 +81,7 @@ class _SearchedRows:
 def _models_to_search(groups: ScopeGroups) -> list[type[Model]]:
     """Return the models in the order of a search."""
     if not groups.everywhere:
-        return [SessionMessage, SessionMultiAgent, *_WITH_VARIANTS]
+        return [SessionMessage, MessageFeedback, SessionMultiAgent, *_WITH_VARIANTS]
     if not groups.by_message:
         return content_models()
     # The orchestrators after the messages, copies of which are in their states.
@@ -187,6 +189,8 @@ class SessionSearch:
             return None
         if model is SessionMessage:
             return self._members.keys()
+        if model is MessageFeedback:
+            return comments_on(self._using, self.session.pk, self._members)
         if model is SessionMultiAgent:
             return None if self._node_changes() else ()
         if not self._changed_refs():
@@ -215,11 +219,17 @@ class SessionSearch:
             mask_columns(found)
             self._changes.replace_in(found)
             return
+        if isinstance(row := found.copy.row, MessageFeedback):
+            if self._groups.everywhere:
+                mask_columns(found)
+            if (family := self._members.get(row.message_id)) is not None:
+                mask_comment(found, family, with_text=self._dry_run)
+            return
         if not self._groups.everywhere:
             drop_variants(found, self._refs)
             return
         mask_columns(found)
-        if isinstance(row := found.copy.row, SessionAgent | Snapshot):
+        if isinstance(row, SessionAgent | Snapshot):
             kept: set[MessageRef] = set()
             is_snapshot = isinstance(row, Snapshot)
             if is_snapshot and self.session.legal_hold and (refs := variant_refs(row)):
@@ -288,7 +298,7 @@ class SessionSearch:
         ):
             raise LegalHoldError(
                 f"session {self.session.session_id!r} is under legal hold, and the redaction "
-                "would change a state, snapshot, stored object, title or metadata, whose "
+                "would change a state, snapshot, stored object, comment, title or metadata, whose "
                 "original cannot be kept: release the hold first",
                 [self.session],
             )

@@ -23,6 +23,7 @@ from django_agent_sessions.exceptions import InvalidIdError
 from django_agent_sessions.models.querysets import is_valid_in_all_time_zones
 from django_agent_sessions.rest.problems import BodyTooLarge
 from django_agent_sessions.values.ids import MAX_ID_LENGTH, validate_id
+from django_agent_sessions.values.prices import amount_text
 
 INVALID_DATETIME = "Must be a date and time with a time zone, such as 2026-01-02T03:04:05Z."
 
@@ -142,6 +143,14 @@ class ReasonSerializer(StrictSerializer):
 
 Table = list[tuple[str, Callable[[Any], Any], Callable[[Any], Any]]]
 """For each field of a response its name, its getter, and the conversion of its value."""
+
+
+class CostField(serializers.CharField):
+    """A stored cost as a decimal number in a string."""
+
+    def to_representation(self, value: Any) -> str:
+        """Represent a cost in the currency of the prices, with all digits."""
+        return amount_text(value)
 
 
 def table_of(serializer: type[serializers.Serializer[Any]], *computed: str) -> Table:

@@ -12,6 +12,7 @@ from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
 
 from .fields import (
+    CostField,
     DisplayableField,
     DisplayableJSONField,
     SessionIdField,
@@ -26,6 +27,8 @@ from .fields import (
     table_of,
 )
 
+_COST = "By the prices at the time of each message; null if no model with a price answered."
+_PRESENT_COST = "By the present prices; null if no model with a price answered."
 _STATE = "Only for users with the permission `view_sessionagent`."
 
 
@@ -36,6 +39,7 @@ class SessionRowSerializer(serializers.ModelSerializer[Session]):
     owner = serializers.PrimaryKeyRelatedField[Any](
         read_only=True, allow_null=True, help_text="The user's id."
     )
+    cost = CostField(read_only=True, allow_null=True, help_text=_COST)
     redactions = serializers.IntegerField(
         read_only=True, help_text="How often the session was redacted."
     )
@@ -57,6 +61,7 @@ class SessionRowSerializer(serializers.ModelSerializer[Session]):
             "message_count",
             "input_tokens",
             "output_tokens",
+            "cost",
             "redactions",
             "legal_hold",
             "created_at",
@@ -185,6 +190,7 @@ class AgentUsageSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="As the SDK reported; null if it reported none."
     )
     output_tokens = serializers.IntegerField(allow_null=True)
+    cost = CostField(allow_null=True, help_text=_PRESENT_COST)
 
 
 class UsageSerializer(serializers.Serializer[Any]):
@@ -195,6 +201,8 @@ class UsageSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="As the SDK reported; null if it reported none."
     )
     output_tokens = serializers.IntegerField(allow_null=True)
+    cost = CostField(allow_null=True, help_text=_PRESENT_COST)
+    currency = serializers.CharField(help_text="The currency of costs; may be empty.")
     agents = AgentUsageSerializer(many=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
 from django_agent_sessions import serving
+from django_agent_sessions.conf import get_settings
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.governance import quotas, session_deletion
 from django_agent_sessions.governance.reasons import clean_reason
@@ -78,7 +80,8 @@ from django_agent_sessions.rest.serializers.sessions import (
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import EVERYBODY
-from django_agent_sessions.values.records import SessionRecord, add_known
+from django_agent_sessions.values.prices import cost_of
+from django_agent_sessions.values.records import SessionRecord, Usage
 
 from .session_details import SessionDetailAPI
 
@@ -332,7 +335,10 @@ class SessionViewSet(SessionDetailAPI):
             texts, ending = export_markdown(row, using=self.using), "md"
         else:
             states = self.has_permissions(row, SessionPermission.VIEW_STATE)
-            texts, ending = export_sessions([row], using=self.using, states=states), "jsonl"
+            # Owners do not see what reviewers wrote.
+            rater = str(request.user.pk) if self.owns(row) else None
+            texts = export_sessions([row], using=self.using, states=states, feedback_by=rater)
+            ending = "jsonl"
         name = serving.file_name(row)
         return serving.streamed_download(
             request._request, serving.encode_in_chunks(texts), name, ending
@@ -346,7 +352,7 @@ class SessionViewSet(SessionDetailAPI):
     )
     @action(detail=True, methods=["get"])
     def usage(self, request: Any, session: UUID) -> Response:
-        """Return the numbers of messages and tokens, by agent and in total.
+        """Return the numbers of messages and tokens, and their cost, by agent and in total.
 
         A message that several branches share is counted once.
         """
@@ -355,20 +361,27 @@ class SessionViewSet(SessionDetailAPI):
         self.record_access(row, view="usage")
         rows = SessionMessage.objects.using(self.using).filter(session=row)
         messages = rows.exclude(Exists(rows.filter(pk=OuterRef("source")))).order_by()
-        agents = messages.values("agent__agent_id").annotate(
+        counts = messages.values("agent__agent_id", "model").annotate(
             messages=Count("pk"),
             input_tokens=Sum("input_tokens"),
             output_tokens=Sum("output_tokens"),
         )
-        names = ("messages", "input_tokens", "output_tokens")
-        by_agent: Any = agents.order_by("agent__agent_id").values_list("agent__agent_id", *names)
-        usage = [
-            {"agent": displayable(name), **dict(zip(names, counts, strict=True))}
-            for name, *counts in by_agent
-        ]
-        total = {name: add_known(*(agent[name] for agent in usage)) for name in names}
-        total["messages"] = total["messages"] or 0
-        return Response(UsageSerializer({**total, "agents": usage}).data)
+        by_agent: dict[str, Usage] = {}
+        prices = get_settings().PRICES
+        for agent, model, number, read, written in counts.order_by("agent__agent_id").values_list(
+            "agent__agent_id", "model", "messages", "input_tokens", "output_tokens"
+        ):
+            counted = Usage(number, read, written, cost_of(prices, model, read, written))
+            by_agent[agent] = by_agent.get(agent, Usage()) + counted
+        total = {
+            **asdict(sum(by_agent.values(), Usage())),
+            "currency": get_settings().CURRENCY,
+            "agents": [
+                {"agent": displayable(agent), **asdict(counted)}
+                for agent, counted in by_agent.items()
+            ],
+        }
+        return Response(UsageSerializer(total).data)
 
     def _store(self, row: Session) -> SessionStore:
         owner = self.request.user if self.owns(row) else EVERYBODY

@@ -8,7 +8,13 @@ from collections.abc import Callable
 import pytest
 from django.db import connection, connections
 
-from django_agent_sessions.governance.redaction import Find, redact, session_search
+from django_agent_sessions.governance.redaction import (
+    Find,
+    WholeMessage,
+    redact,
+    session_search,
+)
+from django_agent_sessions.models import MessageFeedback, SessionMessage
 from django_agent_sessions.store import SessionStore
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -77,3 +83,27 @@ def test_what_is_written_meanwhile_is_searched_without_the_lock(store, monkeypat
 
     assert done.messages == 160
     assert not any(searched)
+
+
+@pytest.mark.parametrize("rated_before", [False, True])
+def test_a_comment_that_is_written_meanwhile_is_redacted_with_its_message(
+    store, monkeypatch, rated_before
+):
+    session = store.open("s")
+    store.append_many(store.agents.open(session), [said()] * 2)
+    first, second = SessionMessage.objects.order_by("message_id")
+    if rated_before:
+        store.feedback.save(first.pk, 1, comment="my secret")
+
+    def write() -> None:
+        for message in (first, second):
+            SessionStore().feedback.save(message.pk, -1, comment="my secret", source="late")
+
+    after_first_search(monkeypatch, write)
+
+    redact(session.id, WholeMessage(first.pk), reason="r")
+
+    left = MessageFeedback.objects.filter(message=first.pk)
+    assert {row.comment for row in left} == {"[REDACTED]"}
+    assert left.count() == 1 + rated_before
+    assert MessageFeedback.objects.get(message=second.pk).comment == "my secret"

@@ -49,8 +49,13 @@ def rich(store, ada):
         role="user",
         text="elsewhere",
     )
+    rated = SessionMessage.objects.get(message_id=2)
+    store.feedback.save(rated.pk, -1, comment="Not \x01 what I asked.", source="judge:v2")
+    store.feedback.save(rated.pk, 0, source="reviewer")
     store.multi_agents.create(session, "g", {"nodes": [b"x"]}, kind="graph")
     store.sessions.update(session.id, archived=True, expires_at=timezone.now() + timedelta(days=9))
-    Session.objects.filter(pk=session.id).update(origin={"fork": str(uuid4())}, message_count=9)
+    columns = {"origin": {"fork": str(uuid4())}, "message_count": 9, "cost": 10**15}
+    Session.objects.filter(pk=session.id).update(**columns)
+    SessionMessage.objects.filter(message_id=1).update(model="gpt-5")
     store.open("empty")
     return session

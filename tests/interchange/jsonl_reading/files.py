@@ -7,10 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from django_agent_sessions.interchange import JsonLines, export_sessions
-from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
+from django_agent_sessions.models import (
+    MessageFeedback,
+    Session,
+    SessionAgent,
+    SessionMessage,
+    SessionMultiAgent,
+)
 from tests.strategies import exactly
 
-MODELS = (Session, SessionAgent, SessionMessage, SessionMultiAgent)
+MODELS = (Session, SessionAgent, SessionMessage, SessionMultiAgent, MessageFeedback)
 
 
 def rows() -> dict[str, list[str]]:

@@ -104,12 +104,15 @@ export const sessions = {
   },
   messages: (id, query) => json("GET", `${session(id)}messages/`, { query }),
   redact: (id, body) => json("POST", `${session(id)}redact/`, { body }),
+  feedback: (id) => json("GET", `${session(id)}feedback/`),
   events: (id) => `${session(id)}events/`,
 };
 
 export const messages = {
   get: (id) => json("GET", message(id)),
   redact: (id, body) => json("POST", `${message(id)}redact/`, { body }),
+  rate: (id, body) => json("PUT", `${message(id)}feedback/`, { body }),
+  unrate: (id) => json("DELETE", `${message(id)}feedback/`),
 };
 
 export const chat = {

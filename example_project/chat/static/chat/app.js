@@ -4,6 +4,7 @@ import { pages, sessions } from "./api.js";
 import { Actions } from "./actions.js";
 import { Composer } from "./composer.js";
 import { announce, byId, icon } from "./dom.js";
+import { Feedback } from "./feedback.js";
 import { agents, connection, header, hint, title } from "./heading.js";
 import { Live } from "./live.js";
 import { drawOrchestrator } from "./orchestrators.js";
@@ -15,13 +16,14 @@ import { Transcript, textOf } from "./transcript.js";
 
 const REFRESH = 20000;
 
+const feedback = new Feedback((error) => page.composer.notice(error.message));
 const page = {
   /** The chat that is open. Each opening is another one, so that late answers are told apart. */
   open: { id: null, session: null },
   scroll: new Scroll(),
   sidebar: new Sidebar({ onOpen: (id) => go(id) }),
   composer: new Composer({ onSend: (draft) => saying.send(draft), onStop: () => saying.stop() }),
-  transcript: new Transcript(byId("messages"), { onRedact: (id) => actions.redact(id) }),
+  transcript: new Transcript(byId("messages"), { onRedact: (id) => actions.redact(id), feedback }),
   live: new Live({ onMessage, onSession, onRemoved, onReset, onGone, onState: connection, onAgain: () => reading.catchUp() }),
 };
 const { composer, live, scroll, sidebar, transcript } = page;
@@ -46,6 +48,7 @@ async function show(id) {
   reading.leave();
   live.stop();
   transcript.clear();
+  feedback.clear();
   byId("orchestrators").replaceChildren();
   composer.clear();
   hint("");
@@ -87,6 +90,7 @@ async function fill(opened) {
   composer.show(answered);
   scroll.toEnd();
   live.follow(sessions.events(id));
+  feedback.load(id).catch((error) => page.open === opened && composer.notice(error.message));
   if (answered) {
     composer.focus();
     saying.join();

@@ -19,6 +19,7 @@ export const textOf = (message) =>
 export class Transcript {
   #list;
   #onRedact;
+  #feedback;
   #messages = new Map();
   #rows = new Map();
   #calls = new Map();
@@ -28,9 +29,10 @@ export class Transcript {
   #answer = null;
   readOnly = false;
 
-  constructor(list, { onRedact }) {
+  constructor(list, { onRedact, feedback }) {
     this.#list = list;
     this.#onRedact = onRedact;
+    this.#feedback = feedback;
   }
 
   clear() {
@@ -192,6 +194,7 @@ export class Transcript {
     if (message.id) row.id = `m-${message.id}`;
     row.hidden = parts.length === 0;
     row.append(this.#head(message), el("div", { class: "said" }, ...parts));
+    if (message.id && message.role === "assistant" && textOf(message).trim()) row.append(this.#feedback.draw(message));
     return row;
   }
 

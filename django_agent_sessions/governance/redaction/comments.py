@@ -1,0 +1,56 @@
+"""Redaction of the comments on named messages."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+from uuid import UUID
+
+from django_agent_sessions.content import masking
+from django_agent_sessions.models import MessageFeedback
+
+from .copies import MessageCopies
+from .excerpts import MAX_EXCERPT
+from .findings import RowFindings
+from .scope_groups import finder_for
+from .scopes import Detect, Find, Hit, WholeMessage
+
+
+def comments_on(
+    using: str, session: UUID, members: Mapping[UUID, MessageCopies]
+) -> Collection[UUID]:
+    """Return the keys of the feedback on named messages of a session, and on their copies."""
+    rated = {key for key, family in members.items() if key in family.rated}
+    if not rated:
+        return ()
+    rows = MessageFeedback.objects.using(using).filter(session=session)
+    found = rows.order_by().values_list("pk", "message_id")
+    return [key for key, message in found if message in rated]
+
+
+def mask_comment(found: RowFindings, family: MessageCopies, *, with_text: bool) -> None:
+    """Redact a comment as its message: completely, or what is found in it or was removed."""
+    place = found.place("comment")
+    comment = before = found.values.get("comment", found.copy.values["comment"])
+    for scope in family.scopes:
+        if isinstance(scope, WholeMessage):
+            comment = _without_content(found, comment, with_text=with_text)
+        elif isinstance(scope, Find | Detect):
+            comment = found.mask(comment, place, free=True, finders=[finder_for(scope)])
+        else:
+            finders = [masking.TextFinder(text) for text in sorted(family.removed_texts)]
+            comment = found.mask(comment, place, free=True, finders=finders)
+    if comment is not before:
+        found.is_copy = True
+        found.values["comment"] = comment
+
+
+def _without_content(found: RowFindings, comment: Any, *, with_text: bool) -> Any:
+    text = comment if isinstance(comment, str) else comment.text
+    if not text or text == masking.mask():
+        return comment
+    place = found.place("comment")
+    found.count(place)
+    found.hits.append(Hit(place, "", text[:MAX_EXCERPT] if with_text else "", masking.mask()))
+    found.secrets |= masking.masked_texts(text, masking.mask())
+    return masking.mask()
