@@ -120,15 +120,15 @@ def _writing(alias: str) -> Iterator[Budget]:
     at_once = "50 concurrent conversations"
     if alias == "postgresql":
         yield Budget("append one", _OURS, append, sqlalchemy, 1 / 2.5)
-        yield Budget("append one", _OURS, append, (_DJANGO_SESSIONS,), 1 / 2)
-        yield Budget("append one", _OURS, append, (_REDIS,), 1.25)
+        yield Budget("append one", _OURS, append, (_DJANGO_SESSIONS,), 1 / 1.75)
+        yield Budget("append one", _OURS, append, (_REDIS,), 1.75)
     else:
         yield Budget("append one", _OURS, append, sqlalchemy, 1 / 3.5)
         yield Budget("append one", _WITHOUT_AGENT, append, (_SQLITE,), 2.25)
     most = 2.5 if alias == "postgresql" else 4
     yield Budget("append one", _OURS, append, in_thread, most)
     for name in _OURS:
-        most, own = 1.75 if name == _BARE else 2.5, "its own append of one"
+        most, own = 2 if name == _BARE else 3, "its own append of one"
         yield Budget("first message", (name,), _seconds("append 0"), (name,), most, append, own)
     if alias == "postgresql":
         yield Budget("append 100 in one call", _WITHOUT_AGENT, batch, in_thread, 2)
@@ -137,8 +137,8 @@ def _writing(alias: str) -> Iterator[Budget]:
     else:
         yield Budget("append 100 in one call", _WITHOUT_AGENT, batch, (_SQLITE,), 2.5)
         yield Budget(at_once, _OURS, _per_message, (_SQLITE,), 1 / 1.1)
-        yield Budget("deletion of 10,000", _OURS, delete, (_SQLITE,), 2.5)
-    yield Budget("deletion of 10,000", _OURS, delete, sqlalchemy, 2.5)
+        yield Budget("deletion of 10,000", _OURS, delete, (_SQLITE,), 2.75)
+    yield Budget("deletion of 10,000", _OURS, delete, sqlalchemy, 3)
 
 
 def _reading(alias: str) -> Iterator[Budget]:
@@ -154,11 +154,11 @@ def _reading(alias: str) -> Iterator[Budget]:
         yield Budget(what, _WITHOUT_AGENT, reading, peers, 1 if alias == "postgresql" else 1.35)
     yield Budget("restore 1,000", (_STRANDS,), some, (_BARE,), 3.5)
     if alias == "postgresql":
-        yield Budget("restore 1,000", _OURS, some, (_ADK, _AGENTIC), 1 / 5)
+        yield Budget("restore 1,000", _OURS, some, (_ADK, _AGENTIC), 1 / 4)
         yield Budget("restore 10", (_STRANDS,), _seconds("restore 10"), (_LANGGRAPH,), 3.25)
         peers = (*peers, _LANGGRAPH)
     else:
-        yield Budget("restore 1,000", _OURS, some, (_FILES,), 1 / 20)
+        yield Budget("restore 1,000", _OURS, some, (_FILES,), 1 / 17.5)
     yield Budget("latest 20 of 10,000", _WITHOUT_AGENT, latest, in_thread, 2)
     most = 1 if alias == "postgresql" else 1.35
     yield Budget("latest 20 of 10,000", _WITHOUT_AGENT, latest, peers, most)
