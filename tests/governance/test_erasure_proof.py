@@ -41,7 +41,7 @@ def in_storage(folder: Path, text: str) -> list[str]:
     return [path.name for path in files if text.encode() in path.read_bytes()]
 
 
-def test_no_word_name_or_id_is_left_anywhere(person, blob_folder):  # noqa: F811
+def test_no_word_name_or_id_is_left_anywhere(person, blob_folder):  # noqa: F811 - the fixture
     planted = (WORD, NAME, str(KEY))
     assert all(columns_containing(text) for text in planted)
     assert len(in_storage(blob_folder, WORD)) == SESSIONS * 2

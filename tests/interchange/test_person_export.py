@@ -105,7 +105,7 @@ def test_redacted_words_stay_redacted(person):
     assert f"{WORD}-0-text1".encode() not in mine
 
 
-def test_a_file_that_is_missing_is_told_and_the_rest_is_there(person, blob_folder):  # noqa: F811
+def test_a_missing_file_is_told_and_the_rest_is_there(person, blob_folder):  # noqa: F811 - the fixture
     file = Path(blob_folder) / Blob.objects.order_by("pk")[0].file
     file.unlink()
     export = export_person(person, reason="Request 32")
