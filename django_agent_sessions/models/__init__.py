@@ -18,6 +18,7 @@ if not apps.is_installed("django_agent_sessions"):
 from .audit_event import AuditEvent
 from .blob import Blob, BlobReference
 from .feedback import MessageFeedback
+from .data_key import DataKey
 from .sessions import (
     MAIN_BRANCH,
     Session,
@@ -44,6 +45,7 @@ __all__ = [
     "Blob",
     "BlobReference",
     "Branch",
+    "DataKey",
     "MessageFeedback",
     "RedactedOriginal",
     "RunLease",

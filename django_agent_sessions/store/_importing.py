@@ -117,15 +117,15 @@ class ImportedRow:
         columns = dict(
             zip(
                 _ROW_NAMES,
-                *database_values([self.row], connection, self.row.updated_at),
+                *database_values([self.row], agent.session, connection, self.row.updated_at),
                 strict=True,
             )
         )
         columns |= {
             "id": _key.get_db_prep_save(self.id, connection),
-            "message": sealed_payload(self.id, self._original.texts[0], redacted=same)
+            "message": sealed_payload(self.id, self._original.texts[0], agent.session, redacted=same)
             if self._has_original
-            else stored_payload(self.id, *self.row.texts),
+            else stored_payload(self.id, *self.row.texts, agent.session),
             "session": _key.get_db_prep_save(agent.session, connection),
             "agent": _key.get_db_prep_save(agent.id, connection),
             "branch": message.branch,
@@ -134,7 +134,7 @@ class ImportedRow:
             "revision": message.revision,
             "change": 0,
             "redaction_change": None,
-            "redact_message": sealed_payload(self.id, self.row.texts[0], redacted=True)
+            "redact_message": sealed_payload(self.id, self.row.texts[0], agent.session, redacted=True)
             if self._has_original
             else None,
             "redacted_at": message.redacted_at

@@ -7,8 +7,9 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from django_agent_sessions.content import codec
+from django_agent_sessions.content.codec import Holder, Owned
 from django_agent_sessions.exceptions import PayloadError
-from django_agent_sessions.models import StoredPart
+from django_agent_sessions.models import StoredObject, StoredPart
 from django_agent_sessions.values.ids import new_id
 
 PART_SIZE = 1024 * 1024
@@ -30,8 +31,17 @@ def read_bytes(parts: QuerySet[StoredPart]) -> bytes | None:
 def write_bytes(using: str, stored: UUID, data: bytes) -> None:
     """Replace the bytes of an object, in the caller's transaction."""
     StoredPart.objects.using(using).filter(stored=stored).delete_locked()
+    holder = _holder(using, stored)
     for number, first in enumerate(range(0, max(len(data), 1), PART_SIZE)):
         key = new_id()
-        part = codec.seal_bytes(key, _COLUMN, data[first : first + PART_SIZE])
+        part = codec.seal_bytes(key, _COLUMN, data[first : first + PART_SIZE], holder)
         row = StoredPart(id=key, stored_id=stored, number=number, data=part)
         row.save(using=using, force_insert=True)
+
+
+def _holder(using: str, stored: UUID) -> Holder:
+    if codec.is_plain():
+        return stored
+    rows = StoredObject.objects.using(using).filter(pk=stored)
+    session, owner = rows.values_list("session", "owner").get()
+    return session or Owned(owner)
