@@ -170,8 +170,9 @@ class AgentSessionsSettings:
     ENCRYPTION: dict | None = None  # type: ignore[type-arg] # the type that a value must have
     """Encryption of content in the database and in storages: a dict with ``KEYS`` (dotted path of a
     callable that returns the master keys by their ids, or these) and, optional, ``KEY_DATABASE``
-    (alias of the database of the data keys) and ``CACHE_SECONDS`` (seconds for which a process
-    keeps a key, 60 by default). ``None`` encrypts nothing. See :doc:`encryption`."""
+    (alias of the database of the data keys), ``CACHE_SECONDS`` (seconds for which a process keeps a
+    key, 60 by default) and ``DECRYPT_ONLY`` (``True`` reads what is encrypted, and writes plain
+    text). ``None`` encrypts nothing. See :doc:`encryption`."""
 
     EVENTS_POLL_SECONDS: int | float = 1
     """Seconds between two polls of a process for the events of all sessions that it streams. A

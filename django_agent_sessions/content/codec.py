@@ -60,6 +60,14 @@ class Codec(ABC):
                 continue
         return self.open(key, last, stored)
 
+    def is_current(self, stored: str, holder: Holder) -> bool:
+        """Return whether a stored text has the form in which it would be written now."""
+        return True
+
+    def is_current_bytes(self, stored: bytes, holder: Holder) -> bool:
+        """Return whether stored bytes have the form in which they would be written now."""
+        return True
+
     def remember(self, session: UUID, owner: Any) -> None:  # noqa: B027 - a hook, empty by default
         """Learn the owner of a session that was read, which saves a query."""
 
@@ -106,6 +114,11 @@ def seal_bytes(row: UUID, column: str, data: bytes, holder: Holder) -> bytes:
     """Return the bytes to store in a column of a row."""
     if _codec is not None:
         return _codec.seal_bytes(row, column, data, holder)
+    return plain_bytes(data)
+
+
+def plain_bytes(data: bytes) -> bytes:
+    """Return bytes as they are stored without encryption."""
     return PLAIN_BYTES + data if data.startswith((BYTES_ENVELOPE, PLAIN_BYTES)) else data
 
 
@@ -131,7 +144,7 @@ def open_selected(selected: str) -> str:
             raise _no_encryption()
         return selected
     row, column, stored = selected.split(SEPARATOR, 2)
-    return _codec.open_selected(row, column.split(_OR), stored)
+    return _codec.open_selected(row, split_columns(column), stored)
 
 
 def stored_part(selected: str) -> str:
@@ -149,6 +162,11 @@ def _no_encryption() -> EncryptionKeyError:
     return EncryptionKeyError(
         "the stored value is encrypted, and AGENT_SESSIONS['ENCRYPTION'] is not set"
     )
+
+
+def split_columns(names: str) -> list[str]:
+    """Return the columns that :func:`either` has joined."""
+    return names.split(_OR)
 
 
 def either(*columns: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from django.db import connections, router, transaction
+from django.db.models import Max
 
 from django_agent_sessions import conf
 from django_agent_sessions.exceptions import EncryptionKeyError
@@ -142,9 +143,30 @@ class DataKeys:
             raise EncryptionKeyError("another process deleted a new data key; try again")
         return stored
 
-    def wrapped(
-        self, key: UUID, owner: str, data: bytes, masters: master_keys.MasterKeys
-    ) -> str:
+    def rotate(self) -> int:
+        """Create the next key of each owner; return their number.
+
+        Other processes use the former keys for ``CACHE_SECONDS``.
+        """
+        rows = DataKey.objects.using(self.alias).order_by()
+        newest = list(rows.values_list("owner").annotate(newest=Max("generation")))
+        for owner, generation in newest:
+            self.create(owner, generation + 1)
+        self.forget()
+        return len(newest)
+
+    def rewrap(self) -> int:
+        """Wrap the data keys that another master key wraps by the current one; return how many."""
+        masters = self.masters()
+        rows = DataKey.objects.using(self.alias).exclude(master=masters.current)
+        changed = 0
+        for row in rows.order_by("pk").iterator():
+            wrapped = self.wrapped(row.pk, row.owner, self.unwrapped(row), masters)
+            same = DataKey.objects.using(self.alias).filter(pk=row.pk, wrapped=row.wrapped)
+            changed += same.update(wrapped=wrapped, master=masters.current)
+        return changed
+
+    def wrapped(self, key: UUID, owner: str, data: bytes, masters: master_keys.MasterKeys) -> str:
         """Return a data key as it is stored."""
         return wrap(masters.get(masters.current), _context(key, owner), data)
 
@@ -157,7 +179,9 @@ class DataKeys:
                 "key than the one that wrapped it, or the row was changed"
             )
 
-        return unwrap(self.masters().get(row.master), _context(row.pk, row.owner), row.wrapped, failed)
+        return unwrap(
+            self.masters().get(row.master), _context(row.pk, row.owner), row.wrapped, failed
+        )
 
     def _unwrapped(self, row: DataKey) -> CachedKey:
         return CachedKey(row.pk.hex, AESGCM(self.unwrapped(row)))

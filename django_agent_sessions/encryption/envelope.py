@@ -48,8 +48,12 @@ def key_of_text(stored: str) -> str:
             f"an encrypted value has the unknown version {version[:12]!r}: a newer release of "
             "django-agent-sessions wrote it, or it was changed"
         )
-    if stored[_HEAD - 1 : _HEAD] != ":" or not _KEY_ID.fullmatch(stored, len(VERSION) + 1, _HEAD - 1):
-        raise DecryptionError("an encrypted value is truncated or was changed: it names no data key")
+    if stored[_HEAD - 1 : _HEAD] != ":" or not _KEY_ID.fullmatch(
+        stored, len(VERSION) + 1, _HEAD - 1
+    ):
+        raise DecryptionError(
+            "an encrypted value is truncated or was changed: it names no data key"
+        )
     return rest[:_KEY_LENGTH]
 
 

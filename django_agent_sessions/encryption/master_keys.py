@@ -48,7 +48,9 @@ def load(given: Any) -> MasterKeys:
         given = found() if callable(found) else found
     if not isinstance(given, Mapping):
         raise ConfigurationError(f"{where} must be a dotted path, or a mapping of key ids to keys")
-    keys = {str(name): _key(where, str(name), key) for name, key in given.items() if name != CURRENT}
+    keys = {
+        str(name): _key(where, str(name), key) for name, key in given.items() if name != CURRENT
+    }
     if not keys:
         raise ConfigurationError(f"{where} has no key; create one with os.urandom(32)")
     current = given.get(CURRENT, next(iter(keys)) if len(keys) == 1 else None)

@@ -17,8 +17,8 @@ if not apps.is_installed("django_agent_sessions"):
 
 from .audit_event import AuditEvent
 from .blob import Blob, BlobReference
-from .feedback import MessageFeedback
 from .data_key import DataKey
+from .feedback import MessageFeedback
 from .sessions import (
     MAIN_BRANCH,
     Session,

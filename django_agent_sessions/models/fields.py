@@ -167,7 +167,9 @@ class ExactJSONField(_TextField):
         if codec.is_plain() or not self.is_content or isinstance(value, SealedText):
             return value
         text = self._text(value)
-        return text if text is None else SealedText(codec.seal(key, self.codec_column, text, holder))
+        return (
+            text if text is None else SealedText(codec.seal(key, self.codec_column, text, holder))
+        )
 
     def get_prep_value(self, value: Any) -> str | None:
         if isinstance(value, SealedText):

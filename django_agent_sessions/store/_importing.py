@@ -123,7 +123,9 @@ class ImportedRow:
         )
         columns |= {
             "id": _key.get_db_prep_save(self.id, connection),
-            "message": sealed_payload(self.id, self._original.texts[0], agent.session, redacted=same)
+            "message": sealed_payload(
+                self.id, self._original.texts[0], agent.session, redacted=same
+            )
             if self._has_original
             else stored_payload(self.id, *self.row.texts, agent.session),
             "session": _key.get_db_prep_save(agent.session, connection),
@@ -134,7 +136,9 @@ class ImportedRow:
             "revision": message.revision,
             "change": 0,
             "redaction_change": None,
-            "redact_message": sealed_payload(self.id, self.row.texts[0], agent.session, redacted=True)
+            "redact_message": sealed_payload(
+                self.id, self.row.texts[0], agent.session, redacted=True
+            )
             if self._has_original
             else None,
             "redacted_at": message.redacted_at

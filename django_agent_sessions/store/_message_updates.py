@@ -31,7 +31,9 @@ def _replacing_columns(row: MessageRow, key: UUID | None, session: UUID) -> dict
     new = Value(field.sealed(key, row.stored, session), output_field=field)
     # Both columns of a redacted message have the same sealed text.
     original = (
-        Value(SealedText(row.stored_payload(session)), output_field=field) if codec.is_plain() else new
+        Value(SealedText(row.stored_payload(session)), output_field=field)
+        if codec.is_plain()
+        else new
     )
     return {
         # Under legal hold the original stays.

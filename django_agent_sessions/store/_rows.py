@@ -32,7 +32,9 @@ _created_at = SessionMessage._meta.get_field("created_at")
 
 def stored_payload(key: UUID, payload: str, text: str, session: UUID) -> str:
     """Return a payload as it is stored in the row of a message with this text."""
-    return without_text(payload, text) if codec.is_plain() else sealed_payload(key, payload, session)
+    return (
+        without_text(payload, text) if codec.is_plain() else sealed_payload(key, payload, session)
+    )
 
 
 def sealed_payload(key: UUID, text: str, session: UUID, *, redacted: bool = False) -> str:
@@ -194,9 +196,7 @@ def database_values(
             text = times[id(time)] = str(_created_at.get_db_prep_save(time, connection))
         return text
 
-    return [
-        row.values(session, adapt(row.created_at), adapt(row.updated_at)) for row in rows
-    ]
+    return [row.values(session, adapt(row.created_at), adapt(row.updated_at)) for row in rows]
 
 
 def total_usage(rows: Sequence[MessageRow]) -> Usage:

@@ -19,16 +19,19 @@ from .data_keys import CACHE_SECONDS, CachedKey, DataKeys, TimedCache
 class EncryptionCodec(Codec):
     """Encrypts what is written, and decrypts what is encrypted; plain values stay readable."""
 
-    hides_text = True
-
     def __init__(self, options: dict[str, Any]) -> None:
         self.options = options
+        self._encrypts = not options.get("DECRYPT_ONLY", False)
+        # A column beside the payload would say what it says.
+        self.hides_text = self._encrypts
         self.keys = DataKeys(options)
         self._owners: TimedCache[UUID, str] = TimedCache(
             options.get("CACHE_SECONDS", CACHE_SECONDS)
         )
 
     def seal(self, row: UUID, column: str, text: str, holder: Holder) -> str:
+        if not self._encrypts:
+            return text
         key = self.key_for(holder)
         return envelope.seal_text(key.cipher, key.id, f"{column}|{row.hex}", text)
 
@@ -46,6 +49,8 @@ class EncryptionCodec(Codec):
         return envelope.open_text(key.cipher, key_id, contexts, stored)
 
     def seal_bytes(self, row: UUID, column: str, data: bytes, holder: Holder) -> bytes:
+        if not self._encrypts:
+            return codec.plain_bytes(data)
         key = self.key_for(holder)
         return envelope.seal_bytes(key.cipher, key.id, f"{column}|{row.hex}", data)
 
@@ -55,6 +60,21 @@ class EncryptionCodec(Codec):
         key_id = envelope.key_of_bytes(stored)
         key = self.keys.find(key_id)
         return envelope.open_bytes(key.cipher, key_id, f"{column}|{row.hex}", stored)
+
+    def is_current(self, stored: str, holder: Holder) -> bool:
+        if not self._encrypts:
+            return not codec.ENVELOPE.match(stored)
+        return stored.startswith(envelope.prefix(self.key_for(holder).id))
+
+    def is_current_bytes(self, stored: bytes, holder: Holder) -> bool:
+        if not stored.startswith(codec.BYTES_ENVELOPE):
+            return not self._encrypts
+        return self._encrypts and envelope.key_of_bytes(stored) == self.key_for(holder).id
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether new content is encrypted, which ``DECRYPT_ONLY`` turns off."""
+        return self._encrypts
 
     def remember(self, session: UUID, owner: Any) -> None:
         self._owners.put(session, owner_name(owner))
