@@ -112,16 +112,18 @@ def _resealed(
     if all(text is None or current.is_current(text, session) for text in texts.values()):
         return {}
     changes: Changes = {}
-    by_text: dict[str, str] = {}
-    # Columns with equal texts stay equal: the original of such a message is not kept.
+    # A column from which another one is copied is first: see `copied_from`.
     for field in reversed(fields):
         text = texts[field.column]
         if text is None:
             continue
-        if text not in by_text:
-            opened = current.open_selected(key.hex, codec.split_columns(field.opened_as), text)
-            by_text[text] = codec.seal(key, field.codec_column, opened, session)
-        changes[field.column] = by_text[text]
+        source = content_columns_of(field.model).copied_from.get(field.name)
+        if source is not None and text == texts.get(source):
+            # They stay equal: the original of such a message is not kept.
+            changes[field.column] = changes[source]
+            continue
+        opened = current.open_selected(key.hex, codec.split_columns(field.opened_as), text)
+        changes[field.column] = codec.seal(key, field.codec_column, opened, session)
     return changes
 
 
