@@ -25,7 +25,8 @@
     │  └ BlobNotFoundError
     └ EncryptionError                              content cannot be encrypted or decrypted
        ├ EncryptionKeyError                        a key is missing, wrong or was destroyed
-       └ DecryptionError                           a value was truncated, changed or moved
+       ├ DecryptionError                           a value was truncated, changed or moved
+       └ EncryptedSearchError                      encrypted words cannot be searched
 """
 
 from __future__ import annotations
@@ -177,3 +178,7 @@ class EncryptionKeyError(EncryptionError):
 
 class DecryptionError(EncryptionError):
     """An encrypted value was truncated, changed, moved, or written by a newer version."""
+
+
+class EncryptedSearchError(EncryptionError):
+    """Words were searched, and the database cannot search what is encrypted."""

@@ -24,12 +24,15 @@ class Owned:
 
 
 Holder: TypeAlias = UUID | Owned
-"""Whose content it is: a session's key, or an owner. A codec chooses its key by it."""
+"""Whose content it is: a session's key, or an owner. A codec chooses its key by it, and raises an
+error if it does not know the owner."""
 
 
 class Codec(ABC):
     """Seals texts before they are stored, and opens them after they were read."""
 
+    refuses_search = False
+    """Whether a search for words would miss what is encrypted."""
     hides_text = False
     """Whether the column ``text`` of messages stays empty, because it would repeat the payload."""
 
@@ -97,6 +100,11 @@ def neutral_text(text: str) -> str:
 def hides_text() -> bool:
     """Return whether messages are written with an empty column ``text``."""
     return _codec is not None and _codec.hides_text
+
+
+def refuses_search() -> bool:
+    """Return whether words of messages cannot be searched, because they are encrypted."""
+    return _codec is not None and _codec.refuses_search
 
 
 def remember(session: UUID, owner: Any) -> None:

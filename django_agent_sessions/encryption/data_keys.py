@@ -18,10 +18,12 @@ from django_agent_sessions.models import DataKey
 from django_agent_sessions.values.ids import new_id
 
 from . import master_keys
-from .envelope import AESGCM, unwrap, wrap
+from .envelope import cipher_of, unwrap, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 _MAX_CACHED = 10_000
 CACHE_SECONDS = 60.0
@@ -184,7 +186,7 @@ class DataKeys:
         )
 
     def _unwrapped(self, row: DataKey) -> CachedKey:
-        return CachedKey(row.pk.hex, AESGCM(self.unwrapped(row)))
+        return CachedKey(row.pk.hex, cipher_of(self.unwrapped(row)))
 
     def _newest(self, owner: str) -> DataKey | None:
         rows = DataKey.objects.using(self.alias).filter(owner=owner)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
-from django.db import router
+from django.db import connections, models, router
 
-from django_agent_sessions import conf
 from django_agent_sessions.content import codec
 from django_agent_sessions.content.codec import Codec, Holder, Owned
+from django_agent_sessions.db import bridge
+from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import Session
 
 from . import envelope
-from .data_keys import CACHE_SECONDS, CachedKey, DataKeys, TimedCache
+from .data_keys import CachedKey, DataKeys, TimedCache
+
+_OWNER_SECONDS = 60.0
 
 
 class EncryptionCodec(Codec):
     """Encrypts what is written, and decrypts what is encrypted; plain values stay readable."""
+
+    refuses_search = True
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.options = options
@@ -25,9 +31,7 @@ class EncryptionCodec(Codec):
         # A column beside the payload would say what it says.
         self.hides_text = self._encrypts
         self.keys = DataKeys(options)
-        self._owners: TimedCache[UUID, str] = TimedCache(
-            options.get("CACHE_SECONDS", CACHE_SECONDS)
-        )
+        self._owners: TimedCache[UUID, str] = TimedCache(_OWNER_SECONDS)
 
     def seal(self, row: UUID, column: str, text: str, holder: Holder) -> str:
         if not self._encrypts:
@@ -85,20 +89,51 @@ class EncryptionCodec(Codec):
         self._owners.clear()
 
     def key_for(self, holder: Holder) -> CachedKey:
-        """Return the key that encrypts what a session or an owner has."""
-        return self.keys.current(
-            owner_name(holder.owner) if isinstance(holder, Owned) else self._owner_of(holder)
-        )
+        """Return the key that encrypts what a session or an owner has.
+
+        Raises SessionNotFoundError if the session is in no database: no other key takes the place
+        of its owner's.
+        """
+        if isinstance(holder, Owned):
+            return self.keys.current(owner_name(holder.owner))
+        if not isinstance(holder, UUID):
+            raise TypeError(f"a session's key or Owned is required, not {type(holder).__name__}")
+        return self.keys.current(self._owner_of(holder))
 
     def _owner_of(self, session: UUID) -> str:
         if (owner := self._owners.get(session)) is None:
-            alias = conf.get_settings().DATABASE or router.db_for_write(Session)
-            rows = Session.objects.using(alias).filter(pk=session)
-            owner = owner_name(rows.values_list("owner", flat=True).first())
+            rows = (_owner_in(alias, session) for alias in _databases())
+            found = next((row for row in rows if row is not None), None)
+            if found is None:
+                raise SessionNotFoundError(
+                    f"session {session} does not exist, so nothing of it can be encrypted"
+                )
+            owner = owner_name(*found)
             self._owners.put(session, owner)
         return owner
 
 
+def _databases() -> Iterator[str]:
+    """Yield the database of the sessions, then others that this thread uses and that have them."""
+    first = bridge.database()
+    yield first
+    for connection in connections.all(initialized_only=True):
+        if connection.alias != first and router.allow_migrate_model(connection.alias, Session):
+            yield connection.alias
+
+
+def _owner_in(alias: str, session: UUID) -> tuple[Any] | None:
+    rows = Session.objects.using(alias).filter(pk=session).order_by().values_list("owner")
+    found: tuple[Any] | None = rows.first()
+    connection = connections[alias]
+    if found is None and connection.vendor == "mysql" and connection.in_atomic_block:
+        # The snapshot of the transaction may be older than the session.
+        found = rows.select_for_update().first()
+    return found
+
+
 def owner_name(owner: Any) -> str:
-    """Return how data keys name an owner, whose primary key is given."""
+    """Return how data keys name an owner, whose primary key is given; empty for no owner."""
+    if isinstance(owner, models.Model):
+        raise TypeError("the primary key of an owner is required, not the owner")
     return "" if owner is None else str(owner)

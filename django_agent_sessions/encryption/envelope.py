@@ -27,6 +27,11 @@ _HEAD = len(VERSION) + 1 + _KEY_LENGTH + 1
 _KEY_ID = re.compile(r"[0-9a-f]{32}")
 
 
+def cipher_of(key: bytes) -> AESGCM:
+    """Return the cipher of a data key."""
+    return AESGCM(key)
+
+
 def prefix(key_id: str) -> str:
     """Return how each text that a data key encrypted begins."""
     return f"{VERSION}:{key_id}:"

@@ -21,6 +21,7 @@ from django_agent_sessions.exceptions import (
     AgentSessionsError,
     BlobError,
     BlobNotFoundError,
+    EncryptedSearchError,
     EncryptionError,
     InvalidIdError,
     LegalHoldError,
@@ -180,6 +181,8 @@ def _response_to(error: Exception) -> Response | None:
             "storage_unavailable",
             headers={"Retry-After": _RETRY_AFTER},
         )
+    if isinstance(error, EncryptedSearchError):
+        return problem_response(status.HTTP_400_BAD_REQUEST, str(error), "encrypted_search")
     if isinstance(error, EncryptionError):
         # Its text names keys, which is for the log.
         logger.error("content cannot be decrypted: %s", error)

@@ -132,7 +132,7 @@ _EMPTY_STATES: Mapping[str, Any] = {
 def _clear_states(model: Any, empty: Mapping[str, Any], *, using: str, session: UUID) -> None:
     rows = model._base_manager.using(using).filter(session=session)
     for key in list(rows.values_list("pk", flat=True)):
-        rows.filter(pk=key).update(**sealed_columns(model, key, empty))
+        rows.filter(pk=key).update(**sealed_columns(model, key, empty, session))
 
 
 def replace_references(using: str, snapshot: UUID, messages: list[Any], length: int) -> None:

@@ -114,6 +114,7 @@ class ImportedRow:
         """Return the database values, in the order of :data:`statements.PLACED_FIELDS`."""
         message, connection = self.message, connections[using]
         same = self._original is self.row
+        payload, text = self.row.texts
         columns = dict(
             zip(
                 _ROW_NAMES,
@@ -127,7 +128,7 @@ class ImportedRow:
                 self.id, self._original.texts[0], agent.session, redacted=same
             )
             if self._has_original
-            else stored_payload(self.id, *self.row.texts, agent.session),
+            else stored_payload(self.id, payload, text, agent.session),
             "session": _key.get_db_prep_save(agent.session, connection),
             "agent": _key.get_db_prep_save(agent.id, connection),
             "branch": message.branch,

@@ -44,5 +44,5 @@ def holder_of_object(using: str, stored: UUID) -> Holder:
     if codec.is_plain():
         return stored
     rows = StoredObject.objects.using(using).filter(pk=stored)
-    session, owner = rows.values_list("session", "owner").get()
-    return session or Owned(owner)
+    row = rows.get()
+    return row.session_id or Owned(row.owner_id)

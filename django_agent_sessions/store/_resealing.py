@@ -38,7 +38,8 @@ def reseal(using: str, *, progress: Progress | None = None) -> tuple[int, int]:
     was rewritten before stays.
     """
     read = written = 0
-    for model in [*content_models(), StoredPart]:
+    tables: list[type[models.Model]] = [*content_models(), StoredPart]
+    for model in tables:
         if fields := _text_fields(model):
             batches: Iterator[tuple[int, int]] = _reseal_texts(using, model, fields)
         elif model is StoredPart:
@@ -66,14 +67,17 @@ def _reseal_texts(
     using: str, model: type[models.Model], fields: Sequence[ExactJSONField]
 ) -> Iterator[tuple[int, int]]:
     connection = connections[using]
-    table, pk = _quoted(connection, model._meta.db_table), model._meta.pk
+    table = _quoted(connection, model._meta.db_table)
+    pk: Any = model._meta.pk
     key_column = _quoted(connection, pk.column)
-    names = [field.column for field in fields]
+    names = [str(field.column) for field in fields]
     stored = [_quoted(connection, name) for name in names]
     whole = [
         column
         if field.shared_text is None
-        else with_text(connection.vendor, column, _quoted(connection, field.shared_text.column))
+        else with_text(
+            connection.vendor, column, _quoted(connection, str(field.shared_text.column))
+        )
         for field, column in zip(fields, stored, strict=True)
     ]
     others = ["session_id", *(["text", "agent_id"] if model is SessionMessage else [])]
@@ -114,16 +118,17 @@ def _resealed(
     changes: Changes = {}
     # A column from which another one is copied is first: see `copied_from`.
     for field in reversed(fields):
-        text = texts[field.column]
+        column = str(field.column)
+        text = texts[column]
         if text is None:
             continue
         source = content_columns_of(field.model).copied_from.get(field.name)
         if source is not None and text == texts.get(source):
             # They stay equal: the original of such a message is not kept.
-            changes[field.column] = changes[source]
+            changes[column] = changes[source]
             continue
         opened = current.open_selected(key.hex, codec.split_columns(field.opened_as), text)
-        changes[field.column] = codec.seal(key, field.codec_column, opened, session)
+        changes[column] = codec.seal(key, field.codec_column, opened, session)
     return changes
 
 
@@ -139,7 +144,7 @@ def _neutral_text(using: str, text: str, texts: Changes, after: Changes, agent: 
 
 
 def _reseal_parts(using: str) -> Iterator[tuple[int, int]]:
-    connection = connections[using]
+    connection: Any = connections[using]
     pk = StoredPart._meta.pk
     table, key_column = _quoted(connection, StoredPart._meta.db_table), _quoted(connection, "id")
     data_column = _quoted(connection, "data")

@@ -36,7 +36,7 @@ def all_bytes() -> list[Any]:
     return [execute("SELECT * FROM TABLE ORDER BY id"), list(DataKey.objects.values_list())]
 
 
-def change(edit: Callable[[str], str]) -> Callable[[], None]:
+def change(edit: Callable[[str], str]) -> Callable[[], object]:
     """Edits the stored text of the second message."""
 
     def break_it() -> None:
@@ -46,8 +46,8 @@ def change(edit: Callable[[str], str]) -> Callable[[], None]:
     return break_it
 
 
-def keys(**changes: Any) -> Callable[[], None]:
-    return lambda: DataKey.objects.update(**changes) and None
+def keys(**changes: Any) -> Callable[[], object]:
+    return lambda: DataKey.objects.update(**changes)
 
 
 def swap_rows() -> None:
@@ -68,7 +68,7 @@ def flip(text: str, place: int) -> str:
 
 BODY = len("enc1:") + 33
 
-BROKEN_VALUES: dict[str, tuple[Callable[[], None], type[EncryptionError]]] = {
+BROKEN_VALUES: dict[str, tuple[Callable[[], object], type[EncryptionError]]] = {
     "a character of the ciphertext": (change(lambda t: flip(t, -10)), DecryptionError),
     "a character of the nonce": (change(lambda t: flip(t, BODY + 2)), DecryptionError),
     "the tag": (change(lambda t: flip(t, -5)), DecryptionError),
@@ -87,12 +87,12 @@ BROKEN_VALUES: dict[str, tuple[Callable[[], None], type[EncryptionError]]] = {
     "a key id in capitals": (change(lambda t: "enc1:" + "F" * 32 + t[37:]), DecryptionError),
     "swapped rows": (swap_rows, DecryptionError),
     "a column in place of another": (
-        lambda: execute("UPDATE TABLE SET redact_message = message WHERE message_id = 1") and None,
+        lambda: execute("UPDATE TABLE SET redact_message = message WHERE message_id = 1"),
         DecryptionError,
     ),
 }
-BROKEN_KEYS: dict[str, tuple[Callable[[], None], type[EncryptionError]]] = {
-    "the key was destroyed": (lambda: DataKey.objects.all().delete() and None, EncryptionKeyError),
+BROKEN_KEYS: dict[str, tuple[Callable[[], object], type[EncryptionError]]] = {
+    "the key was destroyed": (lambda: DataKey.objects.all().delete(), EncryptionKeyError),
     "a key of another master key": (keys(master="two"), EncryptionKeyError),
     "a key of an unknown master key": (keys(master="gone"), EncryptionKeyError),
     "a wrapped key is truncated": (keys(wrapped="00" * 20), EncryptionKeyError),
@@ -100,7 +100,7 @@ BROKEN_KEYS: dict[str, tuple[Callable[[], None], type[EncryptionError]]] = {
     "a wrapped key is not hexadecimal": (keys(wrapped="zz"), EncryptionKeyError),
     "a wrapped key is zeros": (keys(wrapped="00" * 60), EncryptionKeyError),
     "a key was given to another owner": (
-        lambda: DataKey.objects.exclude(owner="").update(owner="7") and None,
+        lambda: DataKey.objects.exclude(owner="").update(owner="7"),
         EncryptionKeyError,
     ),
     "two owners' keys are swapped": (swap_owners, EncryptionKeyError),

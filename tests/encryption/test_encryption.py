@@ -11,12 +11,18 @@ from django.db.models import Model
 
 from django_agent_sessions.content import codec
 from django_agent_sessions.encryption import envelope
-from django_agent_sessions.exceptions import EncryptionKeyError
+from django_agent_sessions.exceptions import (
+    EncryptedSearchError,
+    EncryptionKeyError,
+    SessionNotFoundError,
+)
 from django_agent_sessions.governance.redaction import Find, redact
-from django_agent_sessions.models import DataKey, SessionMessage, StoredPart
+from django_agent_sessions.models import DataKey, Session, SessionMessage, StoredPart
 from django_agent_sessions.models.fields import ExactJSONField
+from django_agent_sessions.queries.search import find_messages, find_sessions
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.snapshots import SnapshotStorageStore
+from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentState
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -186,3 +192,42 @@ def test_plain_bytes_that_look_encrypted_stay_what_they_are(store, encrypt, data
     encrypt()
     objects.write_object("sealed", data)
     assert objects.read_object("plain") == objects.read_object("sealed") == data
+
+
+def test_an_unknown_owner_is_an_error_and_never_the_common_key(encrypted, store, ada):
+    agent = store.agents.open(store.open("s"))
+    store.append(agent, user("a"))
+    before = DataKey.objects.count()
+
+    with pytest.raises(SessionNotFoundError, match="nothing of it can be encrypted"):
+        encrypted.seal(new_id(), "table.column", "secret", new_id())
+    for holder in (None, "7", str(new_id())):
+        with pytest.raises(TypeError):
+            encrypted.seal(new_id(), "table.column", "secret", holder)
+    with pytest.raises(TypeError, match="primary key"):
+        encrypted.seal(new_id(), "table.column", "secret", codec.Owned(ada))
+    assert DataKey.objects.count() == before
+
+
+def test_an_owner_that_is_not_remembered_is_found(encrypted, ada):
+    mine = SessionStore(owner=ada)
+    agent = mine.agents.open(mine.open("s"))
+    encrypted.forget()
+
+    mine.append(agent, user("a"))
+
+    assert set(DataKey.objects.values_list("owner", flat=True)) == {str(ada.pk)}
+
+
+def test_words_of_encrypted_messages_are_not_searched_in_silence(encrypted, store):
+    session = store.open("s", title="Lisbon")
+    store.append(store.agents.open(session), user("needle"))
+    everything = Session.objects.all()
+
+    with pytest.raises(EncryptedSearchError, match="cannot be searched"):
+        find_sessions("needle", sessions=everything, content=True)
+    with pytest.raises(EncryptedSearchError):
+        find_messages(session.id, "needle")
+    for query in ("s", "lisb"):
+        found = find_sessions(query, sessions=everything, content=True)
+        assert (found.sessions, found.encrypted) == ({session.id}, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -33,11 +34,11 @@ class Command(StoppableCommand):
     def handle(self, *args: Any, action: str, **options: Any) -> None:
         using = get_database(options)
         try:
-            self._run(action, using)
+            self._run(action, using, options)
         except (EncryptionError, ConfigurationError) as error:
             raise CommandError(f"{error} Everything that was rewritten before is kept.") from error
 
-    def _run(self, action: str, using: str) -> None:
+    def _run(self, action: str, using: str, options: dict[str, Any]) -> None:
         installed: Any = codec.installed()
         keys = getattr(installed, "keys", None)
         if keys is None:
@@ -54,7 +55,7 @@ class Command(StoppableCommand):
             )
         if action == "rotate":
             self.stdout.write(f"{pluralize(keys.rotate(), 'data key')} created")
-        line = ProgressLine(self.stderr._out)
+        line = ProgressLine(options.get("stderr") or sys.stderr)
         try:
             read, written = reseal(
                 using, progress=lambda n, m: line.show(n, f"{n} rows read, {m} rewritten")
