@@ -135,6 +135,10 @@ SEAMS := TEST_DATABASE=sqlite HYPOTHESIS_PROFILE=quick $(PYTEST) -m in_process $
 test-sealed: $(INSTALLED) ## Run the tests of what reads and writes content with a toy cipher.
 	TEST_CODEC=toy $(SEAMS)
 
+.PHONY: test-encrypted
+test-encrypted: $(INSTALLED) ## Run the same tests with encryption.
+	TEST_CODEC=encryption $(SEAMS)
+
 .PHONY: test-scoped
 test-scoped: $(INSTALLED) ## Run the same tests with a scope of session keys that is not empty.
 	TEST_SCOPE=tenant-1 $(SEAMS)

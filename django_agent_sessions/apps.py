@@ -29,6 +29,7 @@ class AgentSessionsConfig(AppConfig):
     def ready(self) -> None:
         from django_agent_sessions import (
             checks,  # noqa: F401 - registers the system checks
+            encryption,
         )
         from django_agent_sessions.db import sqlite_secure_delete, transaction_join, workers
         from django_agent_sessions.models import Session
@@ -36,6 +37,8 @@ class AgentSessionsConfig(AppConfig):
         from django_agent_sessions.sql import sqlite_deletions
 
         _configure_dialects()
+        encryption.configure()
+        setting_changed.connect(encryption.configure, dispatch_uid="agent_sessions_encryption")
         setting_changed.connect(_configure_dialects, dispatch_uid="agent_sessions")
         connection_created.connect(
             transaction_join.remember_thread_connection, dispatch_uid="agent_sessions"

@@ -170,6 +170,13 @@ class AgentSessionsSettings:
     namespace), ``AUDIT_EVENTS`` and ``USAGE``. ``manage.py prune_agent_sessions`` deletes what is
     older: see :doc:`retention`. By default only sessions whose ``expires_at`` is over."""
 
+    ENCRYPTION: dict | None = None  # type: ignore[type-arg] # the type that a value must have
+    """Encryption of content in the database and in storages: a dict with ``KEYS`` (dotted path of a
+    callable that returns the master keys by their ids, or these) and, optional, ``KEY_DATABASE``
+    (alias of the database of the data keys), ``CACHE_SECONDS`` (seconds for which a process keeps a
+    key, 60 by default) and ``DECRYPT_ONLY`` (``True`` reads what is encrypted, and writes plain
+    text). ``None`` encrypts nothing. See :doc:`encryption`."""
+
     EVENTS_POLL_SECONDS: int | float = 1
     """Seconds between two polls of a process for the events of all sessions that it streams. A
     poll is one small query, and only runs while a client is connected."""
@@ -314,12 +321,14 @@ _TYPES: dict[Any, str] = {
     int | float: "a finite number, more than 0",
     str: "a string",
     str | None: "a string, or None",
+    dict | None: "a dict, or None",
     tuple[str, ...]: "a list of strings",
     Mapping[str, Any]: "a dict",
 }
 _EXAMPLES = {
     "PRICES": ', such as {"gpt-5": {"input": "1.25", "output": "10"}}',
     "RETENTION": ', such as {"SESSIONS": {"*": {"IDLE": timedelta(days=365)}}}',
+    "ENCRYPTION": ', such as {"KEYS": "project.keys.master_keys"}',
     "REDACT_ON_WRITE": ', such as ["card"]',
     "REASON_REQUIRED": ', such as ["redacted", "deleted"]',
     "DIALECTS": ', such as ["project.dialects.Parrot"]',

@@ -21,8 +21,12 @@
     │  └ ReasonRequiredError                       an action requires a reason
     ├ ErasureReceiptError (ValueError)             not a receipt, or its signature is wrong
     ├ AuditError                                   audit events are append-only
-    └ BlobError
-       └ BlobNotFoundError
+    ├ BlobError
+    │  └ BlobNotFoundError
+    └ EncryptionError                              content cannot be encrypted or decrypted
+       ├ EncryptionKeyError                        a key is missing, wrong or was destroyed
+       ├ DecryptionError                           a value was truncated, changed or moved
+       └ EncryptedSearchError                      encrypted words cannot be searched
 """
 
 from __future__ import annotations
@@ -162,3 +166,19 @@ class BlobError(AgentSessionsError):
 
 class BlobNotFoundError(BlobError):
     """A large binary that a message refers to is not in the storage."""
+
+
+class EncryptionError(AgentSessionsError):
+    """Content cannot be encrypted or decrypted. Nothing was changed, skipped or left out."""
+
+
+class EncryptionKeyError(EncryptionError):
+    """A master key or data key is missing, is another one, or was destroyed."""
+
+
+class DecryptionError(EncryptionError):
+    """An encrypted value was truncated, changed, moved, or written by a newer version."""
+
+
+class EncryptedSearchError(EncryptionError):
+    """Words were searched, and the database cannot search what is encrypted."""

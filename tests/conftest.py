@@ -14,7 +14,7 @@ from pytest_django import DjangoDbBlocker
 
 from django_agent_sessions.store import SessionStore
 
-from . import scoped
+from . import encrypted, scoped
 from .emptying import count_kept, deleted_instead_of_flushed
 from .kinds import (  # noqa: F401 - hooks and a fixture
     _walled,
@@ -33,6 +33,10 @@ hypothesis.settings.register_profile("tests", deadline=None, max_examples=40)
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=7)
 hypothesis.settings.register_profile("long", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "tests"))
+
+if os.environ.get("TEST_CODEC") == "encryption":
+    # All tests, with encrypted content: `make test-encrypted`.
+    encrypted.install()
 
 if scoped.SCOPE:
     scoped.set_default_scope()
@@ -64,6 +68,12 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
         connection.close()
     with deleted_instead_of_flushed(kept):
         yield
+
+
+@pytest.fixture(autouse=True)
+def _keys_of_this_test() -> None:
+    """Forgets the keys of the test before, whose rows are gone."""
+    encrypted.forget()
 
 
 @pytest.fixture(scope="session")

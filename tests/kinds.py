@@ -19,6 +19,7 @@ import pytest
 
 from django_agent_sessions.content import codec
 
+from .encrypted import NEED_PLAIN_TEXT
 from .scoped import NAME_THE_EMPTY_SCOPE, SCOPE
 from .sealed import ASK_STORED_TEXT
 
@@ -65,7 +66,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if not any(map(item.get_closest_marker, KINDS)):
             item.add_marker(IN_PROCESS)
     left = (
-        *({} if codec.is_plain() else ASK_STORED_TEXT),
+        *({} if codec.is_plain() else NEED_PLAIN_TEXT if codec.hides_text() else ASK_STORED_TEXT),
         *(NAME_THE_EMPTY_SCOPE if SCOPE else {}),
     )
     items[:] = [item for item in items if not item.nodeid.startswith(left)]

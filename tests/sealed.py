@@ -11,14 +11,14 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from django_agent_sessions.content.codec import Codec
+from django_agent_sessions.content.codec import Codec, Holder
 
 _KEY = b"not a secret"
 PREFIX = "sealed:"
 
 
 class ToyCodec(Codec):
-    def seal(self, row: UUID, column: str, text: str) -> str:
+    def seal(self, row: UUID, column: str, text: str, holder: Holder) -> str:
         data = text.encode()
         return f"{PREFIX}{_tag(row, column, data)}{base64.b64encode(_mask(data)).decode()}"
 

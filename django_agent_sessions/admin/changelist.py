@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 
 from django_agent_sessions import audit, conf
 from django_agent_sessions.db import bridge
+from django_agent_sessions.exceptions import EncryptedSearchError
 from django_agent_sessions.models import AuditEvent, MessageFeedback, Session, SessionAgent
 from django_agent_sessions.models.querysets import is_valid_in_all_time_zones
 from django_agent_sessions.queries import replicas
@@ -148,7 +149,7 @@ class SessionChangeList(KeysetChangeList):
         content = bool(readable)
         if content:
             sessions = readable.filter(sessions)
-        result = find_sessions(self.query, sessions=sessions, content=content, using=sessions.db)
+        result = self._found(sessions, content=content)
         if content:
             audit.record(
                 AuditEvent.Action.SEARCHED,
@@ -157,6 +158,13 @@ class SessionChangeList(KeysetChangeList):
                 using=bridge.database(),
             )
         return result
+
+    def _found(self, sessions: Any, *, content: bool) -> SearchResult:
+        try:
+            return find_sessions(self.query, sessions=sessions, content=content, using=sessions.db)
+        except EncryptedSearchError:
+            # The page says so.
+            return SearchResult(frozenset(), encrypted=True)
 
     def _help(self, request: HttpRequest) -> str:
         if may(request, SessionPermission.READ):

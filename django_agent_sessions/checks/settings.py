@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -210,3 +211,47 @@ def check_connection_setup(
             )
         ]
     return []
+
+
+@register
+@requires_valid("ENCRYPTION", "DATABASE")
+def check_encryption(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Check the options and the master keys of the encryption."""
+    options = conf.get_settings().ENCRYPTION
+    if options is None:
+        return []
+    problems: list[CheckMessage] = []
+    try:
+        # Imported here because it needs the extra.
+        from django_agent_sessions.encryption import master_keys, options_problem
+
+        if problem := options_problem(options):
+            raise ConfigurationError(problem)
+        master_keys.load(options.get("KEYS"))
+        importlib.import_module("django_agent_sessions.encryption.envelope")
+    except ConfigurationError as error:
+        problems.append(Error(str(error), hint=_SEE_ENCRYPTION, id="agent_sessions.E014"))
+    alias = options.get("KEY_DATABASE")
+    if alias is None or alias == bridge.database():
+        problems.append(
+            CheckWarning(
+                "the data keys are in the database of the sessions: a backup of it contains both, "
+                "so destroying the key of an erased user does not reach the backup",
+                hint="Set AGENT_SESSIONS['ENCRYPTION']['KEY_DATABASE'] to the alias of a database "
+                "whose backups are kept for a shorter time, or silence this check.",
+                id="agent_sessions.W014",
+            )
+        )
+    elif alias in connections and connections[alias].settings_dict["ATOMIC_REQUESTS"]:
+        problems.append(
+            Error(
+                f"the database of the data keys, {alias!r}, has ATOMIC_REQUESTS: a failed request "
+                "would roll back a key by which content of the other database is encrypted",
+                hint=f"Remove ATOMIC_REQUESTS from DATABASES[{alias!r}].",
+                id="agent_sessions.E015",
+            )
+        )
+    return problems
+
+
+_SEE_ENCRYPTION = "See AGENT_SESSIONS['ENCRYPTION'] in the documentation of the settings."

@@ -7,20 +7,72 @@ other place. Without one, content is stored as it is.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 from uuid import UUID
+
+from django_agent_sessions.exceptions import EncryptionKeyError
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """What belongs to no session, or to a new one: the owner's primary key, or None."""
+
+    owner: Any
+
+
+Holder: TypeAlias = UUID | Owned
+"""Whose content it is: a session's key, or an owner. A codec chooses its key by it, and raises an
+error if it does not know the owner."""
 
 
 class Codec(ABC):
     """Seals texts before they are stored, and opens them after they were read."""
 
+    refuses_search = False
+    """Whether a search for words would miss what is encrypted."""
+    hides_text = False
+    """Whether the column ``text`` of messages stays empty, because it would repeat the payload."""
+
     @abstractmethod
-    def seal(self, row: UUID, column: str, text: str) -> str:
+    def seal(self, row: UUID, column: str, text: str, holder: Holder) -> str:
         """Return the text to store. ``column`` is ``"<table>.<column>"``."""
 
     @abstractmethod
     def open(self, row: UUID, column: str, stored: str) -> str:
         """Return the sealed text; raise ValueError if it was sealed for another row or column."""
+
+    def seal_bytes(self, row: UUID, column: str, data: bytes, holder: Holder) -> bytes:
+        """Return the bytes to store."""
+        return self.seal(row, column, data.decode("latin-1"), holder).encode()
+
+    def open_bytes(self, row: UUID, column: str, stored: bytes) -> bytes:
+        """Return the sealed bytes; raise ValueError as :meth:`open`."""
+        return self.open(row, column, stored.decode()).encode("latin-1")
+
+    def open_selected(self, row: str, columns: list[str], stored: str) -> str:
+        """Return a text that was sealed for one of some columns of a row, whose key is given."""
+        key = UUID(row)
+        *others, last = columns
+        for other in others:
+            try:
+                return self.open(key, other, stored)
+            except ValueError:
+                continue
+        return self.open(key, last, stored)
+
+    def is_current(self, stored: str, holder: Holder) -> bool:
+        """Return whether a stored text has the form in which it would be written now."""
+        return True
+
+    def is_current_bytes(self, stored: bytes, holder: Holder) -> bool:
+        """Return whether stored bytes have the form in which they would be written now."""
+        return True
+
+    def remember(self, session: UUID, owner: Any) -> None:  # noqa: B027 - a hook, empty by default
+        """Learn the owner of a session that was read, which saves a query."""
 
 
 def install(codec: Codec | None) -> Codec | None:
@@ -30,24 +82,63 @@ def install(codec: Codec | None) -> Codec | None:
     return previous
 
 
+def installed() -> Codec | None:
+    """Return the present codec."""
+    return _codec
+
+
 def is_plain() -> bool:
     """Return whether content is stored as it is."""
     return _codec is None
 
 
-def seal(row: UUID, column: str, text: str) -> str:
+def neutral_text(text: str) -> str:
+    """Return what the column ``text`` of a message with this text contains."""
+    return "" if _codec is not None and _codec.hides_text else text
+
+
+def hides_text() -> bool:
+    """Return whether messages are written with an empty column ``text``."""
+    return _codec is not None and _codec.hides_text
+
+
+def refuses_search() -> bool:
+    """Return whether words of messages cannot be searched, because they are encrypted."""
+    return _codec is not None and _codec.refuses_search
+
+
+def remember(session: UUID, owner: Any) -> None:
+    """Tell the codec the owner of a session that was read."""
+    if _codec is not None:
+        _codec.remember(session, owner)
+
+
+def seal(row: UUID, column: str, text: str, holder: Holder) -> str:
     """Return the text to store in a column of a row."""
-    return text if _codec is None else _codec.seal(row, column, text)
+    return text if _codec is None else _codec.seal(row, column, text, holder)
 
 
-def seal_bytes(row: UUID, column: str, data: bytes) -> bytes:
+def seal_bytes(row: UUID, column: str, data: bytes, holder: Holder) -> bytes:
     """Return the bytes to store in a column of a row."""
-    return data if _codec is None else _codec.seal(row, column, data.decode("latin-1")).encode()
+    if _codec is not None:
+        return _codec.seal_bytes(row, column, data, holder)
+    return plain_bytes(data)
+
+
+def plain_bytes(data: bytes) -> bytes:
+    """Return bytes as they are stored without encryption."""
+    return PLAIN_BYTES + data if data.startswith((BYTES_ENVELOPE, PLAIN_BYTES)) else data
 
 
 def open_bytes(row: UUID, column: str, stored: bytes) -> bytes:
     """Return the bytes of a column; raise ValueError if they cannot be opened."""
-    return stored if _codec is None else _codec.open(row, column, stored.decode()).encode("latin-1")
+    if stored.startswith(PLAIN_BYTES):
+        return stored[len(PLAIN_BYTES) :]
+    if _codec is None:
+        if stored.startswith(BYTES_ENVELOPE):
+            raise _no_encryption()
+        return stored
+    return _codec.open_bytes(row, column, stored)
 
 
 def open_selected(selected: str) -> str:
@@ -57,16 +148,11 @@ def open_selected(selected: str) -> str:
     ``models.stored_text``.
     """
     if _codec is None:
+        if ENVELOPE.match(selected):
+            raise _no_encryption()
         return selected
     row, column, stored = selected.split(SEPARATOR, 2)
-    key = UUID(row)
-    *others, last = column.split(_OR)
-    for other in others:
-        try:
-            return _codec.open(key, other, stored)
-        except ValueError:
-            continue
-    return _codec.open(key, last, stored)
+    return _codec.open_selected(row, split_columns(column), stored)
 
 
 def stored_part(selected: str) -> str:
@@ -74,11 +160,34 @@ def stored_part(selected: str) -> str:
     return selected if _codec is None else selected.split(SEPARATOR, 2)[-1]
 
 
+def refuse_sealed(text: str) -> None:
+    """Raise EncryptionKeyError if a text that is not JSON is encrypted, and no codec opens it."""
+    if _codec is None and ENVELOPE.match(text):
+        raise _no_encryption()
+
+
+def _no_encryption() -> EncryptionKeyError:
+    return EncryptionKeyError(
+        "the stored value is encrypted, and AGENT_SESSIONS['ENCRYPTION'] is not set"
+    )
+
+
+def split_columns(names: str) -> list[str]:
+    """Return the columns that :func:`either` has joined."""
+    return names.split(_OR)
+
+
 def either(*columns: str) -> str:
     """Return the name of a column whose texts may have been sealed for one of several."""
     return _OR.join(columns)
 
 
+ENVELOPE = re.compile(r"enc\d+:")
+"""The beginning of an encrypted text, with its version. No JSON begins so."""
+BYTES_ENVELOPE = b"\x00enc"
+"""The beginning of encrypted bytes."""
+PLAIN_BYTES = b"\x00plain:"
+"""Stands before plain bytes that begin like encrypted ones."""
 SEPARATOR = "/"
 _OR = "|"
 _codec: Codec | None = None

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from django_agent_sessions import blobs
-from django_agent_sessions.content import dialects, exact_json
+from django_agent_sessions.content import codec, dialects, exact_json
 from django_agent_sessions.content.dialects import Dialect
 from django_agent_sessions.exceptions import BlobError
 from django_agent_sessions.models import SessionMessage
@@ -301,6 +301,7 @@ def wrong_derived_columns(
 ) -> dict[str, Any]:
     """Return the derived columns of a message that differ from its payload."""
     summary = dialect.summary(content)
+    summary = summary._replace(text=codec.neutral_text(summary.text))
     if summary == (row.role, row.text, row.input_tokens, row.output_tokens, row.latency_ms):
         return {}
     expected: dict[str, Any] = {"role": summary.role[:ROLE_LENGTH], "text": summary.text}

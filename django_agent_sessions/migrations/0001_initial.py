@@ -40,6 +40,51 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
+            name="DataKey",
+            fields=[
+                (
+                    "id",
+                    models.UUIDField(
+                        default=django_agent_sessions.values.ids.new_id,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "owner",
+                    django_agent_sessions.models.fields.IdField(
+                        blank=True, default="", max_length=255, verbose_name="owner"
+                    ),
+                ),
+                ("generation", models.PositiveIntegerField(default=1, verbose_name="generation")),
+                (
+                    "master",
+                    django_agent_sessions.models.fields.IdField(
+                        max_length=64, verbose_name="master key"
+                    ),
+                ),
+                ("wrapped", models.CharField(max_length=255, verbose_name="wrapped key")),
+                (
+                    "created_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, editable=False, verbose_name="created"
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "data key",
+                "verbose_name_plural": "data keys",
+                "ordering": ["owner", "generation"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("owner", "generation"),
+                        name="agent_sessions_key_unique_generation",
+                    )
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name="Blob",
             fields=[
                 (

@@ -17,6 +17,7 @@ if not apps.is_installed("django_agent_sessions"):
 
 from .audit_event import AuditEvent
 from .blob import Blob, BlobReference
+from .data_key import DataKey
 from .feedback import MessageFeedback
 from .sessions import (
     MAIN_BRANCH,
@@ -44,6 +45,7 @@ __all__ = [
     "Blob",
     "BlobReference",
     "Branch",
+    "DataKey",
     "MessageFeedback",
     "RedactedOriginal",
     "RunLease",

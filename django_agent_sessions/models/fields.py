@@ -6,12 +6,14 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import Col
 
 from django_agent_sessions.content import codec, exact_json
+from django_agent_sessions.content.codec import Holder, Owned
 from django_agent_sessions.db.vendors import database_vendor
 from django_agent_sessions.models.shared_text import with_text
 from django_agent_sessions.values.ids import MAX_ID_LENGTH
@@ -156,14 +158,18 @@ class ExactJSONField(_TextField):
 
     def pre_save(self, model_instance: models.Model, add: bool) -> Any:
         value = super().pre_save(model_instance, add)
-        return self.sealed(model_instance.pk, value)
+        if codec.is_plain() or not self.is_content:
+            return value
+        return self.sealed(model_instance.pk, value, holder_of(model_instance))
 
-    def sealed(self, key: Any, value: Any) -> Any:
+    def sealed(self, key: Any, value: Any, holder: Holder) -> Any:
         """Return the value to write to the column of a row: sealed, if there is a codec."""
         if codec.is_plain() or not self.is_content or isinstance(value, SealedText):
             return value
         text = self._text(value)
-        return text if text is None else SealedText(codec.seal(key, self.codec_column, text))
+        return (
+            text if text is None else SealedText(codec.seal(key, self.codec_column, text, holder))
+        )
 
     def get_prep_value(self, value: Any) -> str | None:
         if isinstance(value, SealedText):
@@ -188,14 +194,14 @@ class ExactJSONField(_TextField):
 
 
 def sealed_columns(
-    model: type[models.Model], key: Any, columns: Mapping[str, Any]
+    model: type[models.Model], key: Any, columns: Mapping[str, Any], holder: Holder
 ) -> Mapping[str, Any]:
     """Return values for ``update()`` of one row, with the content columns sealed for it."""
     if codec.is_plain():
         return columns
     fields = {name: model._meta.get_field(name) for name in columns}
     return {
-        name: field.sealed(key, columns[name])
+        name: field.sealed(key, columns[name], holder)
         if isinstance(field, ExactJSONField)
         else columns[name]
         for name, field in fields.items()
@@ -209,11 +215,25 @@ def update_one(rows: HeldQuerySet[Any], content: Mapping[str, Any], **columns: A
     """
     if codec.is_plain():
         return rows.update_locked(**content, **columns)
-    key = rows.values_list("pk", flat=True).first()
-    if key is None:
+    row = rows.values_list("pk", "session").first()
+    if row is None:
         return 0
-    sealed = sealed_columns(rows.model, key, content)
+    key, session = row
+    sealed = sealed_columns(rows.model, key, content, session)
     return rows.filter(pk=key).update_locked(**sealed, **columns)
+
+
+def holder_of(row: Any) -> Holder:
+    """Return whose content a row of a content model is."""
+    path = row.content_columns.session
+    if path == "pk":
+        # A new session is not in its table yet.
+        return Owned(row.owner_id)
+    *parents, last = path.split("__")
+    for name in parents:
+        row = getattr(row, name)
+    session: UUID = getattr(row, f"{last}_id")
+    return session
 
 
 def with_row(connection: BaseDatabaseWrapper, field: ExactJSONField, key: str, text: str) -> str:
@@ -231,4 +251,5 @@ def decode_payload(text: str) -> Any:
     try:
         return exact_json.loads(text)
     except ValueError:
+        codec.refuse_sealed(text)
         return CorruptPayload(text)

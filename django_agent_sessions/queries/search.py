@@ -3,6 +3,8 @@
 Nothing is counted. Only the newest messages are searched; with a full-text index
 (``AGENT_SESSIONS["FULL_TEXT_SEARCH"]``, on PostgreSQL) also all others, as long as not too many
 match. The result says whether there are more matches, and whether older messages were not searched.
+With ``AGENT_SESSIONS["ENCRYPTION"]``, words of messages cannot be searched, and a search that finds
+nothing else is refused.
 
 Callers check the permission to search content, and record the search.
 """
@@ -20,9 +22,10 @@ from django.db import connections, router
 from django.db.models import BooleanField, F, Func, Q, QuerySet, Value
 
 from django_agent_sessions import conf
+from django_agent_sessions.content import codec
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.db import bridge
-from django_agent_sessions.exceptions import ConfigurationError
+from django_agent_sessions.exceptions import ConfigurationError, EncryptedSearchError
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
 from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.querysets import SessionQuerySet
@@ -55,12 +58,14 @@ class SearchResult:
         limited: Whether only the newest titles or messages were searched, and there are older ones.
         messages: The newest matching message by the session's primary key, only for sessions found
             by a message. One on a side branch only if none on a main branch matches.
+        encrypted: Whether the words of messages were not searched, because they are encrypted.
     """
 
     sessions: frozenset[UUID]
     truncated: bool = False
     limited: bool = False
     messages: Mapping[UUID, UUID] = field(default_factory=dict, hash=False)
+    encrypted: bool = False
 
 
 @dataclass(slots=True)
@@ -95,6 +100,9 @@ def find_sessions(
 
     Returns:
         The result.
+
+    Raises:
+        EncryptedSearchError: Content is encrypted, and no id, owner or title matches.
     """
     query = displayable(query).strip()[:MAX_QUERY_LENGTH]
     if not query:
@@ -107,8 +115,19 @@ def find_sessions(
         result.add(_keys(sessions.filter(owner__in=owners).recent_first()))
     if content:
         _search_titles(query, sessions, result)
+        if codec.refuses_search():
+            if not result.keys:
+                raise EncryptedSearchError(_ENCRYPTED)
+            keys = frozenset(result.keys)
+            return SearchResult(keys, result.truncated, limited=True, encrypted=True)
         _search_messages(query, sessions, result)
     return SearchResult(frozenset(result.keys), result.truncated, result.limited, result.messages)
+
+
+_ENCRYPTED = (
+    "Messages are encrypted, so their words cannot be searched. Search for an exact id, the "
+    "beginning of an owner's name, or a title."
+)
 
 
 def find_messages(
@@ -128,10 +147,15 @@ def find_messages(
 
     Returns:
         Primary keys of messages, oldest first.
+
+    Raises:
+        EncryptedSearchError: Content is encrypted.
     """
     query = displayable(query)[:MAX_QUERY_LENGTH]
     if not query.strip():
         return []
+    if codec.refuses_search():
+        raise EncryptedSearchError(_ENCRYPTED)
     messages = SessionMessage.objects.using(bridge.database(using)).filter(session=session)
     recent, _limited = _newest(messages.order_by("-id"))
     matches = recent.filter(text__icontains=query).values_list("pk", "source", "branch")

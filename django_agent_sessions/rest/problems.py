@@ -6,6 +6,7 @@ clients look for it.
 
 from __future__ import annotations
 
+import logging
 import math
 from http import HTTPStatus
 from typing import Any
@@ -20,6 +21,8 @@ from django_agent_sessions.exceptions import (
     AgentSessionsError,
     BlobError,
     BlobNotFoundError,
+    EncryptedSearchError,
+    EncryptionError,
     InvalidIdError,
     LegalHoldError,
     PayloadError,
@@ -32,6 +35,8 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
     WorkLimitError,
 )
+
+logger = logging.getLogger("django_agent_sessions")
 
 CONTENT_TYPE = "application/problem+json"
 
@@ -175,6 +180,16 @@ def _response_to(error: Exception) -> Response | None:
             "The file's storage is unavailable. Try again in a minute.",
             "storage_unavailable",
             headers={"Retry-After": _RETRY_AFTER},
+        )
+    if isinstance(error, EncryptedSearchError):
+        return problem_response(status.HTTP_400_BAD_REQUEST, str(error), "encrypted_search")
+    if isinstance(error, EncryptionError):
+        # Its text names keys, which is for the log.
+        logger.error("content cannot be decrypted: %s", error)
+        return problem_response(
+            status.HTTP_503_SERVICE_UNAVAILABLE,
+            "The content is encrypted and cannot be read now.",
+            "not_decryptable",
         )
     if isinstance(error, AgentSessionsError):
         for kind, code, name in _PACKAGE_ERRORS:

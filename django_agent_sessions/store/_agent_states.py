@@ -140,7 +140,7 @@ def settle_agent(
         "window": references_to_window(messages, length),
     }
     SessionAgent.objects.using(using).filter(pk=agent.id).update_locked(
-        **sealed_columns(SessionAgent, agent.id, columns), updated_at=now
+        **sealed_columns(SessionAgent, agent.id, columns, agent.session), updated_at=now
     )
     update_snapshot(
         latest,

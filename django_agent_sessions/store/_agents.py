@@ -221,7 +221,7 @@ class Agents(StorePart):
             lock_session_row(self.using, agent.session)
             rows, content = agent_rows(self.using).filter(pk=agent.id), _state_columns(data)
             free = message_writes.free_at_epoch(self.using, agent.session, epoch)
-            columns = sealed_columns(SessionAgent, agent.id, content)
+            columns = sealed_columns(SessionAgent, agent.id, content, agent.session)
             updated = rows.filter(session__in=free).update_locked(
                 **columns, updated_at=timezone.now()
             )

@@ -176,7 +176,7 @@ class AppendWrite:
             first = message_writes.append(
                 self.using,
                 self.agent.id,
-                database_values(part, self.connection, self.now),
+                database_values(part, self.agent.session, self.connection, self.now),
                 branch=self.agent.branch,
                 expected=position,
                 epoch=self.append.epoch,

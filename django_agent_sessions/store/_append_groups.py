@@ -136,7 +136,7 @@ def _write_statement(using: str, writes: Sequence[AppendWrite]) -> None:
                 write.agent.id,
                 write.agent.branch,
                 write.agent.session,
-                database_values(write.new, connection, write.now),
+                database_values(write.new, write.agent.session, connection, write.now),
                 write.expected,
                 write.append.epoch,
                 write.counting,
@@ -155,7 +155,7 @@ def _write_transaction(using: str, writes: Sequence[AppendWrite]) -> None:
             message_writes.append(
                 using,
                 write.agent.id,
-                database_values(write.new, connection, write.now),
+                database_values(write.new, write.agent.session, connection, write.now),
                 branch=write.agent.branch,
                 expected=write.expected,
                 epoch=write.append.epoch,

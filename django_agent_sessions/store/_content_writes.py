@@ -25,7 +25,7 @@ from django_agent_sessions.models import (
     Snapshot,
     StoredObject,
 )
-from django_agent_sessions.models.fields import sealed_columns
+from django_agent_sessions.models.fields import holder_of, sealed_columns, update_one
 from django_agent_sessions.sql.message_writes import RedactedRow, redact_rows
 
 from ._content_rows import Copy
@@ -48,7 +48,7 @@ def replace(using: str, copy: Copy, new: Mapping[str, Any], *, change: int) -> N
         _replace_bytes(using, copy.row, new["data"])
         return
     check_values_size(using, *new.values())
-    columns = dict(sealed_columns(type(copy.row), copy.key, new))
+    columns = dict(sealed_columns(type(copy.row), copy.key, new, holder_of(copy.row)))
     if isinstance(copy.row, Session | SessionRelated):
         columns["updated_at"] = timezone.now()
     if isinstance(copy.row, Session):
@@ -85,7 +85,8 @@ def replace_messages(
     for key, revision, row in messages:
         check_statement_size(using, row.texts * 2)
         neutral = row.neutral_columns()
-        payload = sealed_payload(key, row.texts[0], redacted=True)
+        assert event.session is not None  # noqa: S101 - messages are redacted in their session
+        payload = sealed_payload(key, row.texts[0], event.session, redacted=True)
         rows.append(RedactedRow(key, revision, payload, neutral, row.created_at))
     if redact_rows(using, rows, event.pk, change=change, keep=keep) != len(rows):
         raise RetryError
@@ -131,20 +132,20 @@ _EMPTY_STATES: Mapping[str, Any] = {
 def _clear_states(model: Any, empty: Mapping[str, Any], *, using: str, session: UUID) -> None:
     rows = model._base_manager.using(using).filter(session=session)
     for key in list(rows.values_list("pk", flat=True)):
-        rows.filter(pk=key).update(**sealed_columns(model, key, empty))
+        rows.filter(pk=key).update(**sealed_columns(model, key, empty, session))
 
 
 def replace_references(using: str, snapshot: UUID, messages: list[Any], length: int) -> None:
     """Write the references of a snapshot to messages, after these got other positions."""
     rows = Snapshot.objects.using(using).filter(pk=snapshot)
-    columns = sealed_columns(Snapshot, snapshot, {"messages": messages})
-    rows.update_locked(**columns, length=length, revision=F("revision") + 1)
+    columns = {"length": length, "revision": F("revision") + 1}
+    update_one(rows, {"messages": messages}, **columns)
 
 
 def replace_window(using: str, agent: UUID, window: Any) -> None:
     """Write an agent's window, after the messages that it refers to got other positions."""
     rows = SessionAgent.objects.using(using).filter(pk=agent)
-    rows.update_locked(**sealed_columns(SessionAgent, agent, {"window": window}))
+    update_one(rows, {"window": window})
 
 
 def replace_derived(using: str, message: UUID, columns: Mapping[str, Any]) -> None:

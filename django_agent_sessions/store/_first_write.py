@@ -13,6 +13,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
 from django_agent_sessions import signals
+from django_agent_sessions.content import codec
 from django_agent_sessions.db.db_errors import RetryError, is_duplicate
 from django_agent_sessions.db.write_hooks import send_after_commit
 from django_agent_sessions.exceptions import SessionConflictError
@@ -32,6 +33,7 @@ from ._rows import database_values, total_usage
 
 def session_record(row: Any) -> SessionRecord:
     """Return the record of a session, or of the columns that `sql.lookup` reads."""
+    codec.remember(row.id, row.owner_id)
     return SessionRecord(
         id=row.id,
         session_id=row.session_id,
@@ -100,8 +102,10 @@ def new_session(
     now = created_at or timezone.now()
     if external_id is not None:
         validate_id(external_id, "external_id")
+    key = key or new_id()
+    codec.remember(key, context.reach.owner_id)
     return Session(  # type: ignore[misc] # the external id is the one id that may be missing
-        id=key or new_id(),
+        id=key,
         external_id=external_id,
         **context.key(session_id)._asdict(),
         session_type=session_type,
@@ -162,7 +166,9 @@ class FirstWrite:
         return first_messages.insert_together(
             connection,
             self._agent,
-            database_values(self._append.new, connection, self._append.now),
+            database_values(
+                self._append.new, self._append.agent.session, connection, self._append.now
+            ),
             session=self._session,
             epoch=self._append.append.epoch,
         )

@@ -120,18 +120,21 @@ class ImportedRow:
         """Return the database values, in the order of :data:`statements.PLACED_FIELDS`."""
         message, connection = self.message, connections[using]
         same = self._original is self.row
+        payload, text = self.row.texts
         columns = dict(
             zip(
                 _ROW_NAMES,
-                *database_values([self.row], connection, self.row.updated_at),
+                *database_values([self.row], agent.session, connection, self.row.updated_at),
                 strict=True,
             )
         )
         columns |= {
             "id": _key.get_db_prep_save(self.id, connection),
-            "message": sealed_payload(self.id, self._original.texts[0], redacted=same)
+            "message": sealed_payload(
+                self.id, self._original.texts[0], agent.session, redacted=same
+            )
             if self._has_original
-            else stored_payload(self.id, *self.row.texts),
+            else stored_payload(self.id, payload, text, agent.session),
             "session": _key.get_db_prep_save(agent.session, connection),
             "agent": _key.get_db_prep_save(agent.id, connection),
             "branch": message.branch,
@@ -140,7 +143,9 @@ class ImportedRow:
             "revision": message.revision,
             "change": 0,
             "redaction_change": None,
-            "redact_message": sealed_payload(self.id, self.row.texts[0], redacted=True)
+            "redact_message": sealed_payload(
+                self.id, self.row.texts[0], agent.session, redacted=True
+            )
             if self._has_original
             else None,
             "redacted_at": message.redacted_at

@@ -12,7 +12,7 @@ from django.db import connections
 from django.db.models.functions import Coalesce
 
 from django_agent_sessions import blobs
-from django_agent_sessions.content import exact_json
+from django_agent_sessions.content import codec, exact_json
 from django_agent_sessions.content.blob_refs import BlobRef, references
 from django_agent_sessions.db.db_errors import RetryError
 from django_agent_sessions.exceptions import SessionConflictError
@@ -99,9 +99,9 @@ def _row(source: Mapping[str, Any], target: AgentRecord) -> dict[str, Any]:
     is_redacted = source["redacted_text"] is not None
     visible = source["visible_text"]
     text = (
-        sealed_payload(key, visible, redacted=True)
+        sealed_payload(key, visible, target.session, redacted=True)
         if is_redacted
-        else stored_payload(key, visible, source["text"])
+        else stored_payload(key, visible, source["text"], target.session)
     )
     return {
         **source,
@@ -111,6 +111,7 @@ def _row(source: Mapping[str, Any], target: AgentRecord) -> dict[str, Any]:
         "branch": target.branch,
         "source": source["source"] or source["id"],
         "message": text,
+        "text": codec.neutral_text(source["text"]),
         "redact_message": text if is_redacted else None,
         "revision": 0,
         "change": 0,

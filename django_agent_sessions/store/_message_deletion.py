@@ -136,7 +136,9 @@ def clear_messages(using: str, agent: AgentRecord, epoch: int | None) -> int:
         if deleted and has_window:
             # The window may contain messages in the form in which the agent held them. Without a
             # window, a conversation manager's count of removed messages would be the offset.
-            empty = sealed_columns(SessionAgent, agent.id, {"window": {"kept": [], "tail": 0}})
+            empty = sealed_columns(
+                SessionAgent, agent.id, {"window": {"kept": [], "tail": 0}}, agent.session
+            )
             agents = SessionAgent.objects.using(using).filter(pk=agent.id, window__isnull=False)
             agents.update_locked(**empty)
         if deleted and is_enabled():

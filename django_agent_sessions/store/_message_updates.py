@@ -25,13 +25,15 @@ _HAS_EDIT_UNDER_HOLD = Q(_UNDER_HOLD, redact_message__isnull=False)
 _SESSION_CHANGE = Subquery(Session.objects.filter(pk=OuterRef("session")).values("change"))
 
 
-def _replacing_columns(row: MessageRow, key: UUID | None) -> dict[str, Any]:
+def _replacing_columns(row: MessageRow, key: UUID | None, session: UUID) -> dict[str, Any]:
     """Return the updated columns of a replaced message."""
     field: Any = SessionMessage._meta.get_field("redact_message")
-    new = Value(field.sealed(key, row.stored), output_field=field)
+    new = Value(field.sealed(key, row.stored, session), output_field=field)
     # Both columns of a redacted message have the same sealed text.
     original = (
-        Value(SealedText(row.stored_payload()), output_field=field) if codec.is_plain() else new
+        Value(SealedText(row.stored_payload(session)), output_field=field)
+        if codec.is_plain()
+        else new
     )
     return {
         # Under legal hold the original stays.
@@ -50,24 +52,24 @@ def _replace(
     using: str, agent: AgentRecord, rows: RowQuerySet[SessionMessage], row: MessageRow
 ) -> int:
     """Replace one message; under legal hold, keep each version that it had."""
-    if updated := _write(rows.exclude(_HAS_EDIT_UNDER_HOLD), row):
+    if updated := _write(rows.exclude(_HAS_EDIT_UNDER_HOLD), row, agent.session):
         return updated
     with tracked_atomic(using):
         lock_without_key(using, agent.session)
         if (edited := rows.filter(_HAS_EDIT_UNDER_HOLD).first()) is None:
             return 0
         keep_message(using, edited, agent.dialect)
-        return _write(rows, row)
+        return _write(rows, row, agent.session)
 
 
-def _write(rows: RowQuerySet[SessionMessage], row: MessageRow) -> int:
+def _write(rows: RowQuerySet[SessionMessage], row: MessageRow, session: UUID) -> int:
     key = None
     if not codec.is_plain():
         key = rows.values_list("pk", flat=True).first()
         if key is None:
             return 0
         rows = rows.filter(pk=key)
-    return rows.update_locked(**_replacing_columns(row, key))
+    return rows.update_locked(**_replacing_columns(row, key, session))
 
 
 def update_row(

@@ -126,7 +126,8 @@ def _move(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef]:
             lock_session(using, row.session_id)
             uploads.store()
             unchanged = rows.filter(revision=row.revision, redacted_at=row.redacted_at)
-            if not unchanged.update_locked(**sealed_columns(SessionMessage, key, lighter.columns)):
+            sealed = sealed_columns(SessionMessage, key, lighter.columns, row.session_id)
+            if not unchanged.update_locked(**sealed):
                 raise RetryError
             update_references(using, row.session_id, [key])
     except RetryError:

@@ -72,7 +72,7 @@ class OrchestratorSnapshotStore(SnapshotFinder):
                 if has_node_messages(state):
                     before, _ = stored()
                     append_node_messages(self.using, session, multi_agent_id, state, before=before)
-                new_state = sealed_columns(SessionMultiAgent, key, {"state": state})
+                new_state = sealed_columns(SessionMultiAgent, key, {"state": state}, session.pk)
                 agents.update_locked(**new_state, updated_at=now)
             content = {"document": document, "messages": []}
             if not update_snapshot(rows, content, updated_at=now):

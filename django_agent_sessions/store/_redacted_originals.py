@@ -11,7 +11,7 @@ from uuid import UUID
 from django.conf import settings
 from django.utils.crypto import salted_hmac
 
-from django_agent_sessions.content import masking
+from django_agent_sessions.content import codec, dialects, masking
 from django_agent_sessions.models import RedactedOriginal, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
@@ -52,20 +52,23 @@ def record_originals(using: str, session: UUID, keys: Iterable[UUID]) -> None:
     """Record what messages are before they are redacted."""
     for chunk in _chunks(keys):
         rows = SessionMessage.objects.using(using).filter(pk__in=chunk).order_by()
+        # With an empty column, the text is read from the payload.
+        text_source = "agent__dialect" if codec.hides_text() else "text"
         originals = [
             RedactedOriginal(id=new_id(), session=session, digest=digest_of(payload), message=key)
-            for key, text, stored in rows.values_list("pk", "text", VISIBLE_TEXT)
-            if _is_unmistakable(payload := decode_payload(stored), text)
+            for key, source, stored in rows.values_list("pk", text_source, VISIBLE_TEXT)
+            if _is_unmistakable(payload := decode_payload(stored), source)
         ]
         # Copies on other branches have the same digest.
         RedactedOriginal.objects.using(using).bulk_create(originals, ignore_conflicts=True)
 
 
-def _is_unmistakable(payload: Any, text: str) -> bool:
+def _is_unmistakable(payload: Any, source: str) -> bool:
     """Return whether an equal message can only be the same one: "yes" is said more than once."""
     if isinstance(payload, CorruptPayload):
         return False
     is_call = isinstance(payload, dict) and "call_id" in payload
+    text = dialects.get(source).summary(payload).text if codec.hides_text() else source
     return is_call or len(text.strip()) >= _SHORTEST
 
 

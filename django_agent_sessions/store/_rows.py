@@ -30,17 +30,21 @@ _PART_SIZE = 2 * 1024 * 1024
 _created_at = SessionMessage._meta.get_field("created_at")
 
 
-def stored_payload(key: UUID, payload: str, text: str) -> str:
+def stored_payload(key: UUID, payload: str, text: str, session: UUID) -> str:
     """Return a payload as it is stored in the row of a message with this text."""
-    return without_text(payload, text) if codec.is_plain() else sealed_payload(key, payload)
+    return (
+        without_text(payload, text) if codec.is_plain() else sealed_payload(key, payload, session)
+    )
 
 
-def sealed_payload(key: UUID, text: str, *, redacted: bool = False) -> str:
+def sealed_payload(key: UUID, text: str, session: UUID, *, redacted: bool = False) -> str:
     """Return a payload's text, sealed for the row of a message, or of a redacted one.
 
     Both columns of a redacted message have the same text, if its original is not kept.
     """
-    return text if codec.is_plain() else codec.seal(key, _codec_columns()[redacted], text)
+    if codec.is_plain():
+        return text
+    return codec.seal(key, _codec_columns()[redacted], text, session)
 
 
 def _codec_columns() -> tuple[str, str]:
@@ -125,24 +129,24 @@ class MessageRow:
         """Return the columns that change with the payload."""
         return {
             "role": self._summary.role,
-            "text": self._summary.text,
+            "text": codec.neutral_text(self._summary.text),
             "updated_at": self.updated_at,
         }
 
-    def stored_payload(self) -> str:
-        """Return the payload as it is stored."""
-        return stored_payload(self.id, self._payload, self._summary.text)
+    def stored_payload(self, session: UUID) -> str:
+        """Return the payload as it is stored in a session."""
+        return stored_payload(self.id, self._payload, self._summary.text, session)
 
-    def values(self, created_at: str, updated_at: str) -> list[Any]:
+    def values(self, session: UUID, created_at: str, updated_at: str) -> list[Any]:
         """Return the database values, in the order of :data:`statements.ROW_FIELDS`."""
         role, text, input_tokens, output_tokens, latency_ms = self._summary
         # Hexadecimal digits are valid on every database, with or without a UUID type.
         return [
             self.id.hex,
             self.run_id.hex if self.run_id else None,
-            self.stored_payload(),
+            self.stored_payload(session),
             role,
-            text,
+            codec.neutral_text(text),
             input_tokens,
             output_tokens,
             latency_ms,
@@ -182,7 +186,7 @@ def message_rows(
 
 
 def database_values(
-    rows: Sequence[MessageRow], connection: BaseDatabaseWrapper, now: datetime
+    rows: Sequence[MessageRow], session: UUID, connection: BaseDatabaseWrapper, now: datetime
 ) -> list[list[Any]]:
     """Return the database values of rows, in the order of :data:`statements.ROW_FIELDS`.
 
@@ -197,7 +201,7 @@ def database_values(
             text = times[id(time)] = str(_created_at.get_db_prep_save(time, connection))
         return text
 
-    return [row.values(adapt(row.created_at), adapt(row.updated_at)) for row in rows]
+    return [row.values(session, adapt(row.created_at), adapt(row.updated_at)) for row in rows]
 
 
 def total_usage(rows: Sequence[MessageRow]) -> Usage:

@@ -116,7 +116,9 @@ def replace_variants(
             if isinstance(row, SessionAgent) and not in_snapshots:
                 keep_state(using, row, {column: with_references(before, after)})
             rows = type(row).objects.using(using).filter(pk=row.pk)
-            columns = sealed_columns(type(row), row.pk, {column: with_references(before, after)})
+            columns = sealed_columns(
+                type(row), row.pk, {column: with_references(before, after)}, session
+            )
             changed += rows.update_locked(**columns, updated_at=timezone.now())
     return changed
 

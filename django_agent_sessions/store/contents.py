@@ -17,6 +17,7 @@ from ._content_writes import (
 from ._mask_on_write import mask_on_write
 from ._object_bytes import object_pieces
 from ._offload import move_binaries_to_storage
+from ._resealing import reseal
 from ._rows import MessageRow
 from ._variants import (
     MessageRef,
@@ -57,6 +58,7 @@ __all__ = [
     "replace_references",
     "replace_variants",
     "replace_window",
+    "reseal",
     "snapshots_with_variants",
     "variants_column",
     "walk",

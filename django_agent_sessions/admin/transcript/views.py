@@ -21,6 +21,7 @@ from django_agent_sessions.admin.columns import session_flags
 from django_agent_sessions.admin.deletion_dates import describe_rule, shown_deletion_date
 from django_agent_sessions.admin.formatting import exact_cost, format_cost, has_prices
 from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.exceptions import EncryptedSearchError
 from django_agent_sessions.models import AuditEvent, SessionAgent
 from django_agent_sessions.queries import message_pages, replicas, search
 from django_agent_sessions.queries.message_pages import MessagePage, MessageQuery
@@ -99,7 +100,11 @@ def find(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpRespons
         raise Http404
     # Stored texts lack characters that databases cannot store; remove them from the query, too.
     query = displayable(request.POST.get("query", "")).strip()[:200]
-    context = {"query": query, "hits": _search(viewer, query)}
+    context: dict[str, Any]
+    try:
+        context = {"query": query, "hits": _search(viewer, query)}
+    except EncryptedSearchError:
+        context = {"query": query, "encrypted": True}
     return _page(model_admin, viewer, context)
 
 

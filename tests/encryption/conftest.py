@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from django_agent_sessions.content import codec
+
+MASTER = bytes(range(32))
+
+
+@pytest.fixture
+def encrypt(settings) -> Callable[..., Any]:
+    """Sets ``ENCRYPTION`` with a key and some options; returns the codec without cached keys."""
+
+    def configure(**options: Any) -> Any:
+        settings.AGENT_SESSIONS = {"ENCRYPTION": {"KEYS": {"one": MASTER}, **options}}
+        return codec.installed()
+
+    return configure
+
+
+@pytest.fixture
+def encrypted(encrypt) -> Any:
+    return encrypt()
