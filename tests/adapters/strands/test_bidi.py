@@ -146,7 +146,7 @@ def test_a_placeholder_whose_write_failed_is_written_as_what_it_became():
         agent = BidiAgent(model=ScriptedBidiModel(), session_manager=manager)
         placeholder: Message = {"role": "user", "content": []}
         with watched() as traffic:
-            traffic.failing = lambda sql: OSError("no") if sql.startswith("INSERT") else None
+            traffic.failing = lambda sql: OSError("no") if "INSERT" in sql else None
             with pytest.raises(OSError, match="no"):
                 await agent._append_messages(placeholder)
             traffic.failing = lambda sql: None
