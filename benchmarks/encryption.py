@@ -6,6 +6,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 KEYS = {"KEYS": {"bench": bytes(32)}}
 LENGTH, BATCH, ROUNDS = 1_000, 100, 41
@@ -26,7 +27,8 @@ def main() -> int:
     rows, kept = [], True
     for alias in ("postgresql", "sqlite"):
         with databases.prepared(alias):
-            settings = [{"DATABASE": alias}, {"DATABASE": alias, "ENCRYPTION": KEYS}]
+            settings: list[dict[str, Any]] = [{"DATABASE": alias}]
+            settings.append({"DATABASE": alias, "ENCRYPTION": KEYS})
             works = []
             for given in settings:
                 with override_settings(AGENT_SESSIONS=given):
