@@ -80,6 +80,8 @@ def private(
 def _used(server: Server) -> Iterator[Server]:
     configuration = copy.deepcopy(connections["default"].settings_dict)
     configuration.update(server.django("private"))
+    # No pooler is before it, also where the tests go through one.
+    configuration["DISABLE_SERVER_SIDE_CURSORS"] = False
     connections.settings[ALIAS] = configuration
     try:
         call_command("migrate", database=ALIAS, verbosity=0)
