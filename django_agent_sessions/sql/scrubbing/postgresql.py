@@ -74,19 +74,23 @@ def _rewrites(cursor: CursorWrapper, table: str) -> list[Step]:
         [table, table],
     )
     rows = cursor.fetchall()
-    if not any(is_partitioned for _, is_partitioned in rows):
-        steps = [_rewrite(name, "FULL, ANALYZE") for name, _ in rows]
+    leaves = [name for name, is_partitioned in rows if not is_partitioned]
+    if len(leaves) == len(rows):
+        steps = [_rewrite(name, "FULL, ANALYZE") for name in leaves]
     else:
         # One partition after the other, so that each is locked for its own time only.
-        leaves = [_rewrite(name) for name, is_partitioned in rows if not is_partitioned]
-        steps = [*leaves, Step(f"ANALYZE {table}")]
-    return [*_discard_samples(cursor, table), *steps]
+        steps = [*map(_rewrite, leaves), Step(f"ANALYZE {table}")]
+    return [*_discard_samples(cursor, table, leaves), *steps]
 
 
-def _discard_samples(cursor: CursorWrapper, table: str) -> list[Step]:
-    """Discard the planner's statistics of an empty table, which ANALYZE leaves as they are."""
+def _has_rows(cursor: CursorWrapper, table: str) -> bool:
     cursor.execute(f"SELECT EXISTS (SELECT FROM {table})")
-    if cursor.fetchone()[0]:
+    return bool(cursor.fetchone()[0])
+
+
+def _discard_samples(cursor: CursorWrapper, table: str, leaves: list[str]) -> list[Step]:
+    """Discard the planner's statistics of empty tables, which ANALYZE leaves as they are."""
+    if all(_has_rows(cursor, leaf) for leaf in leaves):
         return []
     cursor.execute(
         "SELECT format('ALTER COLUMN %%I TYPE %%s', attname, format_type(atttypid, atttypmod))"

@@ -94,7 +94,7 @@ def test_a_table_in_partitions_is_rewritten_partition_by_partition(private):
 
     state = MigrationExecutor(connections[ALIAS]).loader.project_state()
     with connections[ALIAS].schema_editor() as editor:
-        PartitionMessages(partitions=3).database_forwards("agent_sessions", editor, state, state)
+        PartitionMessages(partitions=16).database_forwards("agent_sessions", editor, state, state)
     removed_from(private)
 
     scrub()
