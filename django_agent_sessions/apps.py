@@ -8,7 +8,7 @@ import django
 from django.apps import AppConfig
 from django.core.signals import setting_changed
 from django.db.backends.signals import connection_created
-from django.db.models.signals import pre_delete
+from django.db.models.signals import pre_delete, pre_save
 from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions.exceptions import ConfigurationError
@@ -32,7 +32,8 @@ class AgentSessionsConfig(AppConfig):
             encryption,
         )
         from django_agent_sessions.db import sqlite_secure_delete, transaction_join, workers
-        from django_agent_sessions.models import Session
+        from django_agent_sessions.models import Session, fixtures
+        from django_agent_sessions.models.content_columns import content_models
         from django_agent_sessions.models.deletion import session_tombstoned
         from django_agent_sessions.sql import sqlite_deletions
 
@@ -51,6 +52,8 @@ class AgentSessionsConfig(AppConfig):
         _turn_telemetry_on()
         session_tombstoned.connect(_record_deletion, Session, dispatch_uid="agent_sessions")
         pre_delete.connect(_before_deletion, Session, dispatch_uid="agent_sessions")
+        for model in content_models():
+            pre_save.connect(fixtures.seal_loaded_row, model, dispatch_uid="agent_sessions_load")
 
 
 # What follows a deletion is imported with the first one, so that every process starts sooner.

@@ -73,7 +73,6 @@ ASK_STORED_TEXT = {
     "tests/rest/events/test_reading.py::test_a_page_holds": "sizes of stored texts",
     "tests/rest/test_contents.py::test_a_message_tells": "sizes of stored texts",
     "tests/rest/test_contents.py::test_a_page_reads": "sizes of stored texts",
-    "tests/store/test_projects.py::test_a_dump_and_a_load": "loads a fixture",
     "tests/store/test_shared_text.py::": "a sealed payload is stored whole",
     "tests/store/test_statements.py::test_states_are_written": "one statement more, for the key",
 }

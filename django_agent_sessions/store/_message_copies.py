@@ -12,7 +12,7 @@ from django.db import connections
 from django.db.models.functions import Coalesce
 
 from django_agent_sessions import blobs
-from django_agent_sessions.content import codec, exact_json
+from django_agent_sessions.content import codec, dialects, exact_json
 from django_agent_sessions.content.blob_refs import BlobRef, references
 from django_agent_sessions.db.db_errors import RetryError
 from django_agent_sessions.exceptions import SessionConflictError
@@ -111,12 +111,19 @@ def _row(source: Mapping[str, Any], target: AgentRecord) -> dict[str, Any]:
         "branch": target.branch,
         "source": source["source"] or source["id"],
         "message": text,
-        "text": codec.neutral_text(source["text"]),
+        "text": codec.neutral_text(source["text"] or _hidden_text(target.dialect, visible)),
         "redact_message": text if is_redacted else None,
         "revision": 0,
         "change": 0,
         "redaction_change": None,
     }
+
+
+def _hidden_text(dialect: str, payload: str) -> str:
+    """Return the text of a message whose column was emptied when the message was encrypted."""
+    if codec.is_plain() or codec.hides_text():
+        return ""
+    return dialects.get(dialect).summary(decode_payload(payload)).text
 
 
 def _values(using: str, row: Mapping[str, Any]) -> list[Any]:

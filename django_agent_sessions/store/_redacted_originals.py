@@ -52,8 +52,8 @@ def record_originals(using: str, session: UUID, keys: Iterable[UUID]) -> None:
     """Record what messages are before they are redacted."""
     for chunk in _chunks(keys):
         rows = SessionMessage.objects.using(using).filter(pk__in=chunk).order_by()
-        # With an empty column, the text is read from the payload.
-        text_source = "agent__dialect" if codec.hides_text() else "text"
+        # Of an encrypted message, the text is read from the payload.
+        text_source = "text" if codec.is_plain() else "agent__dialect"
         originals = [
             RedactedOriginal(id=new_id(), session=session, digest=digest_of(payload), message=key)
             for key, source, stored in rows.values_list("pk", text_source, VISIBLE_TEXT)
@@ -68,7 +68,7 @@ def _is_unmistakable(payload: Any, source: str) -> bool:
     if isinstance(payload, CorruptPayload):
         return False
     is_call = isinstance(payload, dict) and "call_id" in payload
-    text = dialects.get(source).summary(payload).text if codec.hides_text() else source
+    text = source if codec.is_plain() else dialects.get(source).summary(payload).text
     return is_call or len(text.strip()) >= _SHORTEST
 
 
