@@ -127,6 +127,9 @@ class AgentSessionsSettings:
     """PostgreSQL's text search configuration (``"simple"``, ``"english"`` …) of the index that
     ``manage.py agent_sessions_search_index`` creates. ``None`` searches without an index."""
 
+    METADATA_FILTERS: tuple[str, ...] = ()
+    """Keys of session metadata by which the admin's list can be filtered."""
+
     SEARCH_CANDIDATES: int = 10_000
     """Number of the newest messages that a search without an index reads."""
 

@@ -7,30 +7,32 @@ so one index on the primary key serves the order, the pages and the time filter.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.contrib import admin
 from django.contrib.admin import ShowFacets
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
-from django.utils import timezone
+from django.db.models import Q, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent, Session
-from django_agent_sessions.values.ids import first_id_for_time
 
 from .audit_descriptions import describe_details
+from .columns import moment_html
 from .filters import reject_nul
+from .input_filters import TimeFilter
 from .keyset_changelist import AFTER, KeysetChangeList
 from .permissions import SessionPermission, may, reach, require
 
@@ -40,7 +42,9 @@ if TYPE_CHECKING:
 else:
     _ModelAdmin = admin.ModelAdmin
 
-AUDIT_PARAMETERS = frozenset({"action__exact", "when", "session", "actor_id"})
+_MAX_NAME = 80
+
+AUDIT_PARAMETERS = frozenset({"action__exact", "when", *TimeFilter.names(), "session", "actor_id"})
 """The permitted query parameters."""
 
 
@@ -64,35 +68,25 @@ class AuditChangeList(KeysetChangeList):
             events = events.filter(pk__lt=_parse_key(after))
         page = list(events[: self.list_per_page + 1])
         rows = page[: self.list_per_page]
+        name_sessions(request, rows)
         self.show_admin_actions = False
         if len(page) > len(rows):
             self.older_url = self.get_query_string({AFTER: rows[-1].pk.hex})
         self.show(request, rows)
+        self.csv_url = f"csv/{self.get_query_string()}"
 
 
-class TimeFilter(admin.SimpleListFilter):
-    """Filter by age."""
-
-    title = gettext_lazy("time")
-    parameter_name = "when"
-    days: ClassVar[dict[str, int]] = {"1d": 1, "7d": 7, "30d": 30, "365d": 365}
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
-        return [
-            ("1d", _("Past 24 hours")),
-            ("7d", _("Past 7 days")),
-            ("30d", _("Past 30 days")),
-            ("365d", _("Past 365 days")),
-            ("older", _("Older")),
-        ]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        value = str(self.value())
-        if value == "older":
-            return queryset.filter(pk__lt=first_id_for_time(timezone.now() - timedelta(days=365)))
-        if days := self.days.get(value):
-            return queryset.filter(pk__gte=first_id_for_time(timezone.now() - timedelta(days=days)))
-        return queryset
+def name_sessions(request: HttpRequest, events: Sequence[AuditEvent]) -> None:
+    """Set ``named`` on each event: its session's title if the user may see it, or its id."""
+    rows = Session.objects.using(bridge.database()).only("session_id", "title")
+    sessions = rows.in_bulk({event.session for event in events if event.session})
+    allowed = (SessionPermission.VIEW, SessionPermission.READ)
+    readable = reach(request, *allowed).among(sessions.values())
+    for event in events:
+        session = sessions.get(event.session) if event.session else None
+        title = session.title if session and session.pk in readable else ""
+        name = (displayable(title) or session.session_id) if session else ""
+        event.named = Truncator(name).chars(_MAX_NAME)  # type: ignore[attr-defined] # for the columns
 
 
 class _LinkFilter(admin.SimpleListFilter):
@@ -133,7 +127,7 @@ class ActorFilter(_LinkFilter):
 class AuditEventAdmin(_ModelAdmin):
     """Read-only admin of audit events, newest first."""
 
-    list_display = ("created_at", "action", "by", "of_session", "reason", "in_short")
+    list_display = ("at", "action", "by", "of_session", "reason", "in_short")
     list_filter = ("action", TimeFilter, AuditSessionFilter, ActorFilter)
     list_per_page = 100
     # Shows the search box; get_search_results defines the search.
@@ -147,7 +141,7 @@ class AuditEventAdmin(_ModelAdmin):
     show_facets = ShowFacets.NEVER
     fields = (
         "id",
-        "created_at",
+        "at",
         "action",
         "actor",
         "actor_id",
@@ -180,7 +174,7 @@ class AuditEventAdmin(_ModelAdmin):
         return AuditChangeList
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[AuditEvent]:
-        """Read the write database, and annotate whether each event's session still exists.
+        """Read the write database.
 
         A user who does not reach all sessions sees the events of existing sessions only.
         """
@@ -188,8 +182,7 @@ class AuditEventAdmin(_ModelAdmin):
         reached = reach(request, SessionPermission.VIEW_AUDIT)
         if not reached.is_everything:
             events = events.filter(session__in=reached.filter(Session.objects.values("pk")))
-        sessions = Session.objects.filter(pk=OuterRef("session"))
-        return events.annotate(session_exists=Exists(sessions))
+        return events
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -223,6 +216,34 @@ class AuditEventAdmin(_ModelAdmin):
         require(request, SessionPermission.VIEW_AUDIT)
         return super().history_view(request, object_id, extra_context)
 
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> AuditEvent | None:
+        event = super().get_object(request, object_id, from_field)
+        if event is not None:
+            name_sessions(request, [event])
+        return event
+
+    def get_urls(self) -> list[URLPattern]:
+        name = "agent_sessions_auditevent_csv"
+        csv = path("csv/", self.admin_site.admin_view(self.csv_view), name=name)
+        return [csv, *super().get_urls()]
+
+    def csv_view(self, request: HttpRequest) -> HttpResponseBase:
+        """Send the events that the filters select as a CSV file, and record that."""
+        require(request, SessionPermission.VIEW_AUDIT)
+        from .audit_csv import csv_response
+
+        try:
+            events = self.get_changelist_instance(request).queryset
+        except IncorrectLookupParameters as error:
+            raise Http404 from error
+        return csv_response(request, events)
+
+    @admin.display(description=gettext_lazy("when"))
+    def at(self, event: AuditEvent) -> SafeString:
+        return moment_html(event.created_at)
+
     @admin.display(description=gettext_lazy("actor"))
     def by(self, event: AuditEvent) -> SafeString | str:
         """Return the actor, linked to all events of this user."""
@@ -237,7 +258,8 @@ class AuditEventAdmin(_ModelAdmin):
         if event.session is None:
             return "–"
         events = self._events(session=event.session)
-        if not event.session_exists:  # type: ignore[attr-defined] # the page's queryset annotates it
+        named: str = event.named  # type: ignore[attr-defined] # set with the page's rows
+        if not named:
             return format_html(
                 '{} ({}) <div><a href="{}">{}</a></div>',
                 event.session,
@@ -246,10 +268,14 @@ class AuditEventAdmin(_ModelAdmin):
                 _("all events"),
             )
         if not self.admin_site.is_registered(Session):
-            return format_html('{} <a href="{}">{}</a>', event.session, events, _("all events"))
+            return format_html('{} <a href="{}">{}</a>', named, events, _("all events"))
         url = self._url("session_change", event.session)
         return format_html(
-            '<a href="{}">{}</a> <a href="{}">{}</a>', url, event.session, events, _("all events")
+            '<a href="{}">{}</a> <a class="as-more" href="{}">{}</a>',
+            url,
+            named,
+            events,
+            _("all events"),
         )
 
     @admin.display(description=gettext_lazy("details"))

@@ -20,16 +20,22 @@ from django_agent_sessions import audit, conf
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import EncryptedSearchError
 from django_agent_sessions.models import AuditEvent, MessageFeedback, Session, SessionAgent
+from django_agent_sessions.models.access import owns
 from django_agent_sessions.models.querysets import is_valid_in_all_time_zones
 from django_agent_sessions.queries import replicas
 from django_agent_sessions.queries.search import SearchResult, find_sessions
 
-from .filters import has_feedback, reject_nul
+from .columns import COLUMNS_PARAMETER, SessionColumnsMixin, possible_columns
+from .filters import has_feedback, is_running, reject_nul
 from .keyset_changelist import AFTER, KeysetChangeList
+from .list_rows import SessionRowData, opening_words, snippets
 from .permissions import SessionPermission, may, reach
 
 BEFORE = "before"
 """The query parameter of a page that ends before a position."""
+
+OLDEST = "oldest"
+"""The query parameter of the list that begins with the session that was inactive longest."""
 
 AGENTS = 3
 """Agents that a row names."""
@@ -64,21 +70,11 @@ class SessionListCursor:
         return f"{self.moment.isoformat()}~{self.key.hex}"
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRowData:
-    """What the columns show of a session besides its own fields."""
-
-    readable: bool
-    agents: tuple[str, ...] = ()
-    more_agents: int = 0
-    frameworks: tuple[str, ...] = ()
-    owner_url: str = ""
-
-
 class SessionChangeList(KeysetChangeList):
     """Pages of sessions by last activity, with keyset pagination."""
 
     own_parameters: ClassVar[tuple[str, ...]] = (AFTER, BEFORE)
+    shown_parameters: ClassVar[tuple[str, ...]] = (COLUMNS_PARAMETER, OLDEST)
 
     _alias: str | None = None
 
@@ -86,8 +82,14 @@ class SessionChangeList(KeysetChangeList):
     """The result of the search, if the query is not empty."""
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
-        """Return the one order that an index supports."""
-        return ["-last_activity_at", "-id"]
+        """Return the order that an index supports, or its reverse."""
+        order = ["-last_activity_at", "-id"]
+        return [column.lstrip("-") for column in order] if self.ascending else order
+
+    @property
+    def ascending(self) -> bool:
+        """Whether the list begins with the session that was inactive longest."""
+        return OLDEST in self.params
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
         """Filter and search, independently of the page."""
@@ -132,6 +134,7 @@ class SessionChangeList(KeysetChangeList):
             return rows
 
         rows = [*replicas.list_sessions(request, read)]
+        self._viewer = request.user
         self._describe(rows, readable=reach(request, SessionPermission.READ).among(rows))
         earlier, later = (more, True) if backwards else (position is not None, more)
         self.show_admin_actions = True
@@ -140,9 +143,24 @@ class SessionChangeList(KeysetChangeList):
         self.show(request, rows)
         self.candidates = conf.get_settings().SEARCH_CANDIDATES
         self.help_text = self._help(request)
+        self.order_url = self._toggled(OLDEST, "" if self.ascending else "1")
+        self.column_links = self._column_links(request)
         is_filtered = bool(self.query or self.has_active_filters)
         everything = reach(request, SessionPermission.VIEW).is_everything and not is_filtered
         self.estimate = self._estimate() if everything and self.older_url else None
+
+    def _toggled(self, parameter: str, value: str) -> str:
+        return self.get_query_string({parameter: value} if value else {}, [parameter])
+
+    def _column_links(self, request: HttpRequest) -> list[tuple[bool, Any, str]]:
+        """Return of each column whether it is shown, its label, and the link that changes it."""
+        shown, possible = self.model_admin.get_list_display(request), possible_columns()
+        links = []
+        for name in possible:
+            label = getattr(SessionColumnsMixin, name).short_description
+            names = ",".join(each for each in possible if (each in shown) != (each == name))
+            links.append((name in shown, label, self._toggled(COLUMNS_PARAMETER, names or "-")))
+        return links
 
     def _search(self, request: HttpRequest, sessions: Any) -> SearchResult:
         readable = reach(request, SessionPermission.READ)
@@ -191,19 +209,26 @@ class SessionChangeList(KeysetChangeList):
             has_good=has_feedback(MessageFeedback.Value.GOOD),
             has_bad=has_feedback(MessageFeedback.Value.BAD),
             has_comment=has_feedback(MessageFeedback.Value.NEUTRAL),
+            is_running=is_running(),
         )
         if position is not None:
-            beyond = sessions.more_recent_than if backwards else sessions.less_recent_than
+            newer = backwards != self.ascending
+            beyond = sessions.more_recent_than if newer else sessions.less_recent_than
             sessions = beyond(position.moment, position.key)
         if backwards:
-            sessions = sessions.order_by("last_activity_at", "id")
+            sessions = sessions.reverse()
         page = [*sessions[: self.list_per_page + 1]]
         rows = page[: self.list_per_page]
         return (rows[::-1] if backwards else rows), len(page) > self.list_per_page
 
     def _describe(self, rows: list[Session], *, readable: set[Any]) -> None:
         """Set ``listed`` on each session."""
-        agents = _agents_by_session(rows, self.queryset.db)
+        using = self.queryset.db
+        agents = _agents_by_session(rows, using)
+        untitled = [row.pk for row in rows if row.pk in readable and not row.title]
+        words = opening_words(untitled, using)
+        found = self._shown_messages(rows, readable)
+        excerpts = snippets(found, self.query, using)
         for session in rows:
             names, total, frameworks = agents.get(session.pk, ((), 0, ()))
             session.listed = SessionRowData(  # type: ignore[attr-defined] # for the template
@@ -212,7 +237,21 @@ class SessionChangeList(KeysetChangeList):
                 more_agents=total - len(names),
                 frameworks=frameworks,
                 owner_url=self.get_query_string({"owner": session.owner_id}),
+                words=words.get(session.pk, ""),
+                snippet=excerpts.get(session.pk, ""),
             )
+
+    def _shown_messages(self, rows: list[Session], readable: set[Any]) -> dict[UUID, UUID]:
+        """Return the messages of which the page shows words, and record that it does."""
+        messages = self.found.messages if self.found else {}
+        shown = [row for row in rows if row.pk in readable and row.pk in messages]
+        audit.record_each(
+            AuditEvent.Action.SEARCHED,
+            {row.pk: messages[row.pk] for row in shown if not owns(self._viewer, row)},
+            actor=self._viewer,
+            using=bridge.database(),
+        )
+        return {row.pk: messages[row.pk] for row in shown}
 
     def _url(self, parameter: str, rows: list[Session]) -> str:
         return (

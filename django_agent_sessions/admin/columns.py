@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.contrib import admin
+from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -14,29 +17,43 @@ from django_agent_sessions.content import dialects
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session
 
-from .changelist import SessionRowData
-from .deletion_dates import describe_rule, shown_deletion_date
-from .formatting import exact_cost, format_cost, format_integer, format_tokens, to_local_time
+from .deletion_dates import describe_rule, has_lifetimes, shown_deletion_date
+from .formatting import (
+    SECOND,
+    exact_cost,
+    format_cost,
+    format_integer,
+    format_moment,
+    format_tokens,
+    has_prices,
+    to_local_time,
+)
+from .list_rows import SessionRowData
 
 _MAX_LENGTH = 80
 
-COLUMNS = (
-    "conversation",
-    "active",
-    "owned_by",
-    "framework",
-    "agent_names",
-    "messages",
-    "tokens",
-    "feedback",
-)
-"""The columns in order of importance: narrow screens show the first ones."""
+COLUMNS_PARAMETER = "columns"
+"""The query parameter with the names of the columns that are shown."""
 
-COST_COLUMN = "costs"
-"""The column that is shown if ``PRICES`` has models."""
+_COLUMNS = ("active", "owned_by", "framework", "agent_names", "messages", "tokens", "feedback")
+_FURTHER = ("created", "of_namespace")
 
-RETENTION_COLUMN = "deleted_from"
-"""The column that is shown if ``RETENTION`` has lifetimes for sessions."""
+
+def possible_columns() -> tuple[str, ...]:
+    """Return the columns that can be chosen, those that are shown by default first."""
+    return (*_default_columns(), *_FURTHER)
+
+
+def chosen_columns(request: HttpRequest) -> tuple[str, ...]:
+    """Return the columns of the list in order of importance: narrow screens show the first ones."""
+    names = request.GET.get(COLUMNS_PARAMETER, "").split(",")
+    chosen = tuple(name for name in possible_columns() if name in names)
+    return ("conversation", *(chosen if COLUMNS_PARAMETER in request.GET else _default_columns()))
+
+
+def _default_columns() -> tuple[str, ...]:
+    costs = ("costs",) if has_prices() else ()
+    return (*_COLUMNS, *costs, *(("deleted_from",) if has_lifetimes() else ()))
 
 
 class SessionColumnsMixin:
@@ -48,13 +65,17 @@ class SessionColumnsMixin:
 
         The title is omitted for users without the permission to read content.
         """
-        name, badges = _truncate(session.session_id), _badges(session)
-        if not (_row_data(session).readable and session.title):
+        name, badges, row = _truncate(session.session_id), _badges(session), _row_data(session)
+        title = _truncate(session.title or row.words) if row.readable else ""
+        if not title:
             return format_html('<span class="as-session">{}</span>{}', name, badges)
+        snippet = format_html('<span class="as-snippet">{}</span>', row.snippet)
         return format_html(
-            '<span class="as-session">{}</span>{} <span class="as-session-id">{}</span>',
-            _truncate(session.title),
+            '<span class="as-session{}">{}</span>{} {}<span class="as-session-id">{}</span>',
+            "" if session.title else " as-words",
+            title,
             badges,
+            snippet if row.snippet else "",
             name,
         )
 
@@ -125,13 +146,15 @@ class SessionColumnsMixin:
 
     @admin.display(description=gettext_lazy("last activity"))
     def active(self, session: Session) -> SafeString:
-        last_activity = to_local_time(session.last_activity_at)
-        return format_html(
-            '<time datetime="{}"><span class="as-figure">{}</span> {}</time>',
-            last_activity.isoformat(),
-            last_activity.strftime("%Y-%m-%d"),
-            last_activity.strftime("%H:%M"),
-        )
+        return moment_html(session.last_activity_at)
+
+    @admin.display(description=gettext_lazy("created"))
+    def created(self, session: Session) -> SafeString:
+        return moment_html(session.created_at)
+
+    @admin.display(description=gettext_lazy("namespace"), empty_value="–")
+    def of_namespace(self, session: Session) -> str | None:
+        return _truncate(session.namespace) or None
 
     @admin.display(description=gettext_lazy("deleted from"), empty_value="–")
     def deleted_from(self, session: Session) -> SafeString | None:
@@ -146,6 +169,18 @@ class SessionColumnsMixin:
             describe_rule(date),
             day.strftime("%Y-%m-%d"),
         )
+
+
+def moment_html(moment: datetime) -> SafeString:
+    """Return a time for a cell of a table."""
+    local = to_local_time(moment)
+    return format_html(
+        '<time datetime="{}" title="{}"><span class="as-figure">{}</span> {}</time>',
+        local.isoformat(),
+        format_moment(local, SECOND),
+        local.strftime("%Y-%m-%d"),
+        local.strftime("%H:%M"),
+    )
 
 
 def feedback_labels() -> dict[str, str]:
@@ -168,6 +203,8 @@ def _badges(session: Session) -> SafeString:
 def session_flags(session: Session) -> list[tuple[str, str]]:
     """Return the kind and the label of each notable property of a session."""
     flags = []
+    if getattr(session, "is_running", False):
+        flags.append(("running", pgettext("session", "Running")))
     if session.legal_hold:
         flags.append(("held", _("Under legal hold")))
     if session.redactions:

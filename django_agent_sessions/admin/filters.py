@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -19,12 +18,10 @@ from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions.content import dialects
 from django_agent_sessions.content.dialects import displayable
-from django_agent_sessions.models import MessageFeedback, Session, SessionAgent
+from django_agent_sessions.models import MessageFeedback, RunLease, Session, SessionAgent
 
+from .input_filters import ActivityFilter, CostFilter, InputFilter, MetadataFilter
 from .permissions import SessionPermission, reach
-
-if TYPE_CHECKING:
-    pass
 
 NAMESPACES = 20
 """The most namespaces that the filter lists."""
@@ -121,30 +118,6 @@ class OwnerFilter(admin.SimpleListFilter):
         return queryset.none() if self.owner is None else queryset.filter(owner=self.owner.pk)
 
 
-class ActivityFilter(admin.SimpleListFilter):
-    """Sessions by their last activity."""
-
-    title = _("last activity")
-    parameter_name = "activity"
-    days: ClassVar[dict[str, int]] = {"1d": 1, "7d": 7, "30d": 30}
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
-        return [
-            ("1d", _("Past 24 hours")),
-            ("7d", _("Past 7 days")),
-            ("30d", _("Past 30 days")),
-            ("older", _("Older")),
-        ]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
-        value = self.value() or ""
-        if days := self.days.get(value):
-            return queryset.filter(last_activity_at__gte=timezone.now() - timedelta(days=days))
-        if value == "older":
-            return queryset.filter(last_activity_at__lt=timezone.now() - timedelta(days=30))
-        return queryset
-
-
 class FeedbackFilter(admin.SimpleListFilter):
     """Sessions by the feedback on their messages."""
 
@@ -176,6 +149,11 @@ def has_feedback(*values: int) -> Exists:
     """Return the condition that a session has feedback, or feedback with one of these values."""
     rows = MessageFeedback.objects.filter(session=OuterRef("pk"))
     return Exists(rows.filter(value__in=values) if values else rows)
+
+
+def is_running() -> Exists:
+    """Return the condition that a session has a lease of an active run."""
+    return Exists(RunLease.objects.filter(session=OuterRef("pk"), expires_at__gt=timezone.now()))
 
 
 class _FlagFilter(admin.SimpleListFilter):
@@ -219,6 +197,14 @@ class ExpiredFilter(_FlagFilter):
     )
 
 
+class RunningFilter(_FlagFilter):
+    """Sessions with a lease of an active run."""
+
+    title = _("running")
+    parameter_name = "running"
+    condition = staticmethod(lambda: Q(is_running()))
+
+
 class ArchivedFilter(_FlagFilter):
     """Archived sessions."""
 
@@ -227,19 +213,30 @@ class ArchivedFilter(_FlagFilter):
     condition = staticmethod(lambda: Q(archived_at__isnull=False))
 
 
-FILTERS = (
+FILTERS: tuple[type[admin.SimpleListFilter], ...] = (
     ActivityFilter,
     FrameworkFilter,
     NamespaceFilter,
     OwnerFilter,
     HasOwnerFilter,
     FeedbackFilter,
+    RunningFilter,
     LegalHoldFilter,
     RedactedFilter,
     ExpiredFilter,
     ArchivedFilter,
+    CostFilter,
+    MetadataFilter,
 )
 """The filters in display order."""
 
-PARAMETERS = frozenset(each_filter.parameter_name for each_filter in FILTERS)
-"""The permitted filters. Django would accept any column and so reveal what is in a title."""
+
+def is_filter(name: str) -> bool:
+    """Return whether a query parameter is a filter.
+
+    Django would accept any column and so reveal what is in a title.
+    """
+    return any(
+        name == one.parameter_name or (issubclass(one, InputFilter) and name in one.names())
+        for one in FILTERS
+    )

@@ -12,15 +12,20 @@ from django.utils.translation import gettext as _
 from django_agent_sessions.conf import get_settings
 from django_agent_sessions.values.prices import amount, amount_text
 
+DAY = "Y-m-d"
+MINUTE = "Y-m-d H:i T"
+SECOND = "Y-m-d H:i:s T"
+"""The formats of times on all pages, as in the templates."""
+
 
 def to_local_time(moment: datetime) -> datetime:
     """Convert an aware time to the current time zone; return a naive one unchanged."""
     return timezone.localtime(moment) if timezone.is_aware(moment) else moment
 
 
-def format_moment(moment: datetime, name: str) -> str:
-    """Format a time in the current time zone; ``name`` is a format or the name of a setting."""
-    return str(date_format(to_local_time(moment), name))
+def format_moment(moment: datetime, name: str = MINUTE) -> str:
+    """Format a time in the current time zone."""
+    return str(date_format(to_local_time(moment), name)).strip()
 
 
 def format_compact(value: float) -> str:

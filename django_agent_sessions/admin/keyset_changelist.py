@@ -18,14 +18,17 @@ class KeysetChangeList(ChangeList):
 
     own_parameters: ClassVar[tuple[str, ...]] = (AFTER,)
     """The pagination parameters."""
+    shown_parameters: ClassVar[tuple[str, ...]] = ()
+    """Other parameters that are no filters."""
 
     newest_url = ""
     older_url = ""
 
     def get_filters_params(self, params: Any = None) -> dict[str, Any]:
-        """Exclude the pagination parameters."""
+        """Exclude the parameters that are no filters."""
         remaining: dict[str, Any] = super().get_filters_params(params)
-        return {k: v for k, v in remaining.items() if k not in self.own_parameters}
+        own = {*self.own_parameters, *self.shown_parameters}
+        return {k: v for k, v in remaining.items() if k not in own}
 
     def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
         """Return to the first page unless ``new_params`` names another."""

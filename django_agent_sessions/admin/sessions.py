@@ -16,20 +16,17 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.models import Session
 from django_agent_sessions.queries.search import find_sessions
 
-from . import export, hold_views
+from . import export, hold_views, saved_views
 from .changelist import SessionChangeList
-from .columns import COLUMNS, COST_COLUMN, RETENTION_COLUMN, SessionColumnsMixin
+from .columns import SessionColumnsMixin, chosen_columns
 from .deletion import SessionDeletionMixin
-from .deletion_dates import has_lifetimes
-from .filters import FILTERS, PARAMETERS
-from .formatting import has_prices
+from .filters import FILTERS, is_filter
 from .permissions import SessionPermission, may, reach, require
 
 
 class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
     """Admin of sessions, most recently active first."""
 
-    list_display = COLUMNS
     list_filter = FILTERS
     list_per_page = 50
     list_select_related = ("owner",)
@@ -74,14 +71,11 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
         return hold_views.may_hold(request)
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
-        columns: tuple[str, ...] = COLUMNS
-        if has_prices():
-            columns = (*columns, COST_COLUMN)
-        return (*columns, RETENTION_COLUMN) if has_lifetimes() else columns
+        return chosen_columns(request)
 
     def lookup_allowed(self, lookup: str, value: str, request: Any = None) -> bool:
         """Allow our filters only: ``?title__startswith=`` would reveal titles."""
-        return lookup in PARAMETERS
+        return is_filter(lookup)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[SessionChangeList]:
         return SessionChangeList
@@ -128,8 +122,15 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
             *export.export_urls(self),
             *redaction.redact_urls(self),
             *timeline.timeline_urls(self),
+            *saved_views.view_urls(self),
         ]
         return [*urls, *super().get_urls()]
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        views = saved_views.saved_views(request)
+        return super().changelist_view(request, {**views, **(extra_context or {})})
 
     def change_view(
         self,

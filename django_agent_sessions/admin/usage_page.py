@@ -17,6 +17,7 @@ from django_agent_sessions import usage
 
 from . import charts
 from .formatting import (
+    DAY,
     exact_cost,
     format_compact,
     format_cost,
@@ -174,7 +175,7 @@ def _charts(days: Sequence[usage.DayFigures]) -> list[charts.Chart]:
     axis = charts.Axis(
         _("Day"),
         [date_format(figures.day, "j M") for figures in days],
-        [date_format(figures.day, "DATE_FORMAT") for figures in days],
+        [date_format(figures.day, DAY) for figures in days],
     )
 
     def series(name: str, colour: str, read: Callable[[usage.DayFigures], Any]) -> charts.Series:

@@ -86,6 +86,18 @@ def record(
     return event
 
 
+def record_each(
+    action: AuditEvent.Action, targets: Mapping[UUID, UUID], *, actor: Any, using: str
+) -> None:
+    """Write an event for each session, about one of its messages, in one statement."""
+    bridge.require_commits(using)
+    who = {"actor_id": _key(actor), "actor": actor_name(actor)}
+    AuditEvent.objects.using(using).bulk_create(
+        AuditEvent(action=action, session=session, target=target, **who)
+        for session, target in targets.items()
+    )
+
+
 def mask_reason(reason: str, secrets: Collection[str] = ()) -> str:
     """Mask personal data and secrets in a reason."""
     # Imported here because compiling their patterns would slow down every start of Django.

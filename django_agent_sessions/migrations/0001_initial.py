@@ -1303,6 +1303,47 @@ class Migration(migrations.Migration):
                 fields=("agent", "branch", "turn"), name="agent_sessions_turn_unique"
             ),
         ),
+        migrations.CreateModel(
+            name="SavedView",
+            fields=[
+                (
+                    "id",
+                    models.UUIDField(
+                        default=django_agent_sessions.values.ids.new_id,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("name", models.CharField(max_length=80, verbose_name="name")),
+                ("query", models.CharField(blank=True, max_length=1000, verbose_name="query")),
+                (
+                    "shared",
+                    models.BooleanField(default=False, verbose_name="shared with all staff"),
+                ),
+                (
+                    "created_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, editable=False, verbose_name="created"
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                        verbose_name="user",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "saved view",
+                "verbose_name_plural": "saved views",
+                "ordering": ["name", "id"],
+                "default_permissions": (),
+            },
+        ),
         # The hints are for routers that decide by the model.
         migrations.RunPython(create_trigger, drop_trigger, hints={"model_name": "auditevent"}),
         migrations.RunPython(

@@ -19,6 +19,7 @@ from .audit_event import AuditEvent
 from .blob import Blob, BlobReference
 from .data_key import DataKey
 from .feedback import MessageFeedback
+from .saved_view import SavedView
 from .sessions import (
     MAIN_BRANCH,
     Session,
@@ -49,6 +50,7 @@ __all__ = [
     "MessageFeedback",
     "RedactedOriginal",
     "RunLease",
+    "SavedView",
     "Session",
     "SessionAgent",
     "SessionMessage",

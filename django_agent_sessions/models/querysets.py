@@ -22,6 +22,7 @@ from django.db.models import (
     UUIDField,
     Value,
 )
+from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 
 from django_agent_sessions.exceptions import AuditError
@@ -143,6 +144,14 @@ class SessionQuerySet(HeldQuerySet["tables.Session"]):
         if owner is None or not getattr(owner, "is_authenticated", True):
             return self.none()
         return self.filter(reached(owner))
+
+    def metadata(self, **values: Any) -> Self:
+        """Filter by values of the metadata: ``metadata(team="blue")``."""
+        rows = self
+        for key, value in values.items():
+            name = f"metadata_value_{len(rows.query.annotations)}"
+            rows = rows.alias(**{name: KeyTransform(key, "metadata")}).filter(**{name: value})
+        return rows
 
     def active(self) -> Self:
         """Exclude archived and expired sessions."""

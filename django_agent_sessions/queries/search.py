@@ -20,6 +20,7 @@ from uuid import UUID
 from django.contrib.auth import get_user_model
 from django.db import connections, router
 from django.db.models import BooleanField, F, Func, Q, QuerySet, Value
+from django.db.models.functions import Greatest, Lower, StrIndex, Substr
 
 from django_agent_sessions import conf
 from django_agent_sessions.content import codec
@@ -45,6 +46,8 @@ MAX_QUERY_LENGTH = 500
 WORDS_INDEX = "agent_sessions_message_words"
 """Name of the full-text index that ``manage.py agent_sessions_search_index`` creates."""
 
+_EXCERPT_LEAD = 60
+_EXCERPT = 200
 _CONFIGURATION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 
 
@@ -167,6 +170,12 @@ def find_messages(
         ):
             by_original[original] = (key, branch)
     return sorted(key for key, _ in by_original.values())
+
+
+def excerpt_of(query: str, column: str = "text") -> Func:
+    """Return the expression for the words of a text around a match; its beginning without one."""
+    place = StrIndex(Lower(column), Lower(Value(query)))
+    return Substr(column, Greatest(place - _EXCERPT_LEAD, 1), _EXCERPT)
 
 
 def configuration(using: str | None = None) -> str | None:

@@ -94,7 +94,8 @@ def test_the_list_shows_and_searches_the_sessions_of_the_store(root, talk, alias
         assert answer.status_code == 200
         assert page(talk, "change") in answer.content.decode()
 
-    assert events(alias) == ["searched"]
+    # The search, and the message of which it shows words.
+    assert events(alias) == ["searched", "searched"]
 
 
 def test_a_conversation_is_read_and_recorded_in_one_place(root, talk, alias):

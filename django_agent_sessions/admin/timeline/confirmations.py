@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.http import Http404
-from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_agent_sessions.admin.formatting import to_local_time
+from django_agent_sessions.admin.formatting import format_moment
 from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.models import MAIN_BRANCH, SessionAgent, Snapshot
 from django_agent_sessions.values.records import AgentRecord, BranchRecord
@@ -181,7 +180,7 @@ def confirm_restore(viewer: Viewer, moment: SnapshotTarget) -> Confirmation:
     later = branch.length - moment.length
     words = {
         "agent": moment.agent.agent_id,
-        "when": _format_time(moment.created_at),
+        "when": format_moment(moment.created_at),
         "messages": _count_messages(moment.length),
         "later": _count_messages(later),
         "main": _count_messages(main),
@@ -223,16 +222,12 @@ def _target_words(spot: MessageTarget) -> dict[str, Any]:
     return {
         "agent": spot.agent.agent_id,
         "position": spot.position,
-        "when": _format_time(spot.created_at),
+        "when": format_moment(spot.created_at),
     }
 
 
 def _count_messages(count: int) -> str:
     return ngettext("%(count)d message", "%(count)d messages", count) % {"count": count}
-
-
-def _format_time(moment: Any) -> str:
-    return formats.date_format(to_local_time(moment), "DATETIME_FORMAT")
 
 
 def _state_note(viewer: Viewer, agent: AgentRecord, length: int, branch: int = MAIN_BRANCH) -> str:

@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 
 from django_agent_sessions.admin.charts import picture, rect
 from django_agent_sessions.admin.escaping import html
-from django_agent_sessions.admin.formatting import format_integer
+from django_agent_sessions.admin.formatting import SECOND, format_integer
 from django_agent_sessions.models.functions import OctetLength, count_occurrences
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 from django_agent_sessions.queries.message_pages import MessageQuery
@@ -124,7 +124,7 @@ def activity_chart(
     if not newest:
         return None
     columns = _columns(newest)
-    times = [moment(points[0].created_at, "DATETIME_FORMAT") for points in columns]
+    times = [moment(points[0].created_at, SECOND) for points in columns]
     figures = _figures(newest, voices)
     return ActivityChart(
         strips=[*_lanes(columns, times, figures, link), *_bars(columns, times)],

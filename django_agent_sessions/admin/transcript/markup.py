@@ -12,6 +12,7 @@ from django.utils.text import Truncator
 from django.utils.translation import ngettext
 
 from django_agent_sessions.admin.escaping import NOTHING, html, join_html
+from django_agent_sessions.admin.formatting import DAY, MINUTE, SECOND
 
 from .piece_markup import OPEN, PieceMarkup
 from .view_models import FeedbackViewModel, MessageGroup, MessageViewModel, SpeakerTurn
@@ -42,7 +43,7 @@ class Markup(PieceMarkup):
             '    <span class="as-dot" aria-hidden="true"></span>\n'
             '    <span class="as-who">{}</span>\n'
             '    <span class="as-agent-label"><span class="as-visually-hidden">{}</span> {}</span>'
-            '\n    <time class="as-time" datetime="{}">{} {}</time>\n'
+            '\n    <time class="as-time" datetime="{}" title="{}">{} {}</time>\n'
             "  </header>{}\n</article>\n",
             turn.role or "other",
             localize(turn.voice.colour),
@@ -51,7 +52,8 @@ class Markup(PieceMarkup):
             _("agent"),
             turn.voice.name,
             self._moment(began, "c"),
-            self._moment(began, "SHORT_DATE_FORMAT"),
+            self._moment(began, SECOND),
+            self._moment(began, DAY),
             self._moment(began, "H:i:s"),
             join_html(self._group(group) for group in turn.stretches),
         )
@@ -125,7 +127,7 @@ class Markup(PieceMarkup):
             one.user,
             one.source,
             self._moment(one.moment, "c"),
-            self._moment(one.moment, "SHORT_DATETIME_FORMAT"),
+            self._moment(one.moment, MINUTE),
             comment,
         )
 
@@ -147,7 +149,7 @@ class Markup(PieceMarkup):
                 self._here,
                 key,
                 key,
-                self._moment(row.created_at, "DATETIME_FORMAT"),
+                self._moment(row.created_at, SECOND),
                 localize(row.message_id),
                 _("link to this message"),
             )

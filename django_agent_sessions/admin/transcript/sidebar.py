@@ -18,10 +18,9 @@ from django.db.models import (
     QuerySet,
     Subquery,
     TextField,
-    Value,
     When,
 )
-from django.db.models.functions import Cast, Coalesce, Greatest, Lower, StrIndex, Substr
+from django.db.models.functions import Cast, Coalesce
 from django.db.models.lookups import GreaterThan, LessThanOrEqual
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -39,6 +38,7 @@ from django_agent_sessions.models.fields import ExactJSONField
 from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.stored_text import StoredText
 from django_agent_sessions.queries.message_pages import MessagePreview
+from django_agent_sessions.queries.search import excerpt_of
 
 from .json_tree import tree
 from .text_rendering import redaction_note
@@ -54,8 +54,6 @@ MAX_INLINE_STATE = 64 * 1024
 _AGENTS_WITH_STATES = 12
 _EMPTY_SIZE = 2
 _COLOURS = 6
-_EXCERPT_LEAD = 60
-_EXCERPT = 200
 
 STATE_LABELS = {
     "state": gettext_lazy("State"),
@@ -268,11 +266,9 @@ class SearchHit:
 
 def hits(viewer: Viewer, keys: Sequence[UUID], query: str) -> list[SearchHit]:
     """Read excerpts of the messages that a search found."""
-    place = StrIndex(Lower("text"), Lower(Value(query)))
-    start = Greatest(place - _EXCERPT_LEAD, 1)
     rows = SessionMessage.objects.using(viewer.using).filter(session=viewer.session, pk__in=keys)
-    excerpt, first = Substr("text", start, _EXCERPT), Coalesce("source", "id")
-    annotated = rows.order_by("id").annotate(excerpt=excerpt, first=first)
+    first = Coalesce("source", "id")
+    annotated = rows.order_by("id").annotate(excerpt=excerpt_of(query), first=first)
     matches = list(annotated.values_list("first", "id", "created_at", "role", "branch", "excerpt"))
     main = {origin for origin, *_rest, branch, _excerpt in matches if branch == MAIN_BRANCH}
     # A side branch contains copies of the first messages of the main branch.

@@ -8,12 +8,11 @@ import secrets
 from collections.abc import Callable
 from datetime import datetime
 
-from django.utils import formats
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
-from django_agent_sessions.admin.formatting import to_local_time
+from django_agent_sessions.admin.formatting import format_moment
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import AuditEvent
 
@@ -115,9 +114,7 @@ def redaction_note(
 ) -> str:
     """Return a sentence about when, by whom and why something was redacted."""
     # redacted_at is the time of the first redaction; the event is the last one.
-    time = formats.date_format(
-        to_local_time(event.created_at if event else when), "DATETIME_FORMAT"
-    )
+    time = format_moment(event.created_at if event else when)
     if event is None:
         return _("Redacted on %(when)s.") % {"when": time}
     params = {"when": time, "who": event.actor or _("a program"), "why": event.reason}

@@ -42,7 +42,7 @@ def shown(page: str) -> list[str]:
     """The texts of the feedback on a page."""
     found = re.findall(r'<li class="as-feedback-(?:.*?)>(.*?)</li>', page, re.DOTALL)
     texts = [html.unescape(re.sub(r"<[^>]+>", " ", each)) for each in found]
-    timeless = [re.sub(r"\d+/\d+/\d+.*?[ap]\.m\.", "@", each) for each in texts]
+    timeless = [re.sub(r"\d+-\d+-\d+ \d+:\d+ \w+", "@", each) for each in texts]
     return [re.sub(r"\s+", " ", each).strip() for each in timeless]
 
 

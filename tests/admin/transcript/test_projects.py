@@ -20,7 +20,7 @@ def test_moments_without_a_time_zone_are_told_as_they_are(settings):
     settings.USE_TZ = False
     moment = datetime(2026, 3, 1, 14, 5)
 
-    assert "2:05 p.m." in redaction_note(moment, None)
+    assert "2026-03-01 14:05 CST." in redaction_note(moment, None)
 
 
 @pytest.mark.django_db

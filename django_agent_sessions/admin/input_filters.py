@@ -1,0 +1,238 @@
+"""Filters with fields to fill in: periods, costs, metadata."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.db.models import Q, QuerySet
+from django.db.models.fields.json import KeyTransform
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.dateparse import parse_date
+from django.utils.translation import gettext_lazy as _
+
+from django_agent_sessions.conf import get_settings
+from django_agent_sessions.models import Session
+from django_agent_sessions.models.querysets import is_valid_in_all_time_zones
+from django_agent_sessions.values.ids import first_id_for_time
+from django_agent_sessions.values.prices import UNITS
+
+from .permissions import SessionPermission, reach
+
+
+@dataclass(frozen=True, slots=True)
+class FilterField:
+    """A field of a filter's form."""
+
+    name: str
+    label: Any
+    type: str
+    value: str
+
+
+class InputFilter(admin.SimpleListFilter):
+    """A filter with a form, and choices beside it if ``lookups`` returns some."""
+
+    template = "agent_sessions/admin/input_filter.html"
+    fields: tuple[FilterField, ...] = ()
+    hidden: tuple[tuple[str, str], ...] = ()
+
+    def __init__(self, request: HttpRequest, params: Any, model: Any, model_admin: Any) -> None:
+        super().__init__(request, params, model, model_admin)
+        self.given = {name: params.pop(name)[-1] for name in self.names() if name in params}
+        self.used_parameters.update({name: text for name, text in self.given.items() if text})
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return the query parameters of the form."""
+        raise NotImplementedError
+
+    def has_output(self) -> bool:
+        return bool(self.names())
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
+        return []
+
+    def expected_parameters(self) -> list[str | None]:
+        return [self.parameter_name, *self.names()]
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        """Yield the choices, whose links leave out the form's values."""
+        own = {self.parameter_name, *self.names()}
+        self.hidden = tuple((k, v) for k, v in changelist.params.items() if k not in own)
+        self.fields = tuple(self.form_fields())
+        lookups = self.lookup_choices
+        chosen = bool(self.given)
+        yield {
+            "selected": not chosen and self.value() is None,
+            "query_string": changelist.get_query_string(remove=[*own]),
+            "display": _("All"),
+        }
+        for value, title in lookups:
+            yield {
+                "selected": not chosen and self.value() == str(value),
+                "query_string": changelist.get_query_string(
+                    {self.parameter_name: value}, [*self.names()]
+                ),
+                "display": title,
+            }
+
+    def form_fields(self) -> Iterator[FilterField]:
+        """Yield the fields of the form."""
+        raise NotImplementedError
+
+    def text(self, name: str) -> str:
+        """Return what was filled in."""
+        return str(self.given.get(name, "")).strip()
+
+
+class PeriodFilter(InputFilter):
+    """Rows of the last days, or from one date until another in the current time zone."""
+
+    days: ClassVar[dict[str, tuple[int, Any]]] = {
+        "1d": (1, _("Past 24 hours")),
+        "7d": (7, _("Past 7 days")),
+        "30d": (30, _("Past 30 days")),
+    }
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return f"{cls.parameter_name}_from", f"{cls.parameter_name}_until"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
+        return [(name, label) for name, (_days, label) in self.days.items()]
+
+    def form_fields(self) -> Iterator[FilterField]:
+        for name, label in zip(self.names(), (_("From"), _("Until")), strict=True):
+            yield FilterField(name, label, "date", self.text(name))
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        first, last = (self._day(name) for name in self.names())
+        if days := self.days.get(self.value() or ""):
+            queryset = self.since(queryset, timezone.now() - timedelta(days=days[0]))
+        if first:
+            queryset = self.since(queryset, _midnight(first))
+        return self.before(queryset, _midnight(last, days=1)) if last else queryset
+
+    def _day(self, name: str) -> date | None:
+        try:
+            day = parse_date(self.text(name))
+        except ValueError as error:
+            raise IncorrectLookupParameters(error) from error
+        if day is None and self.text(name):
+            raise IncorrectLookupParameters
+        return day
+
+    def since(self, rows: QuerySet[Any], moment: datetime) -> QuerySet[Any]:
+        """Return the rows from a time on."""
+        raise NotImplementedError
+
+    def before(self, rows: QuerySet[Any], moment: datetime) -> QuerySet[Any]:
+        """Return the rows before a time."""
+        raise NotImplementedError
+
+
+class ActivityFilter(PeriodFilter):
+    """Sessions by their last activity."""
+
+    title = _("last activity")
+    parameter_name = "activity"
+
+    def since(self, rows: QuerySet[Any], moment: datetime) -> QuerySet[Any]:
+        return rows.filter(last_activity_at__gte=moment)
+
+    def before(self, rows: QuerySet[Any], moment: datetime) -> QuerySet[Any]:
+        return rows.filter(last_activity_at__lt=moment)
+
+
+class TimeFilter(PeriodFilter):
+    """Audit events by their time, by the index of their primary keys."""
+
+    title = _("time")
+    parameter_name = "when"
+    days: ClassVar = {**PeriodFilter.days, "365d": (365, _("Past 365 days"))}
+
+    def since(self, rows: QuerySet[Any], moment: datetime) -> QuerySet[Any]:
+        return rows.filter(pk__gte=first_id_for_time(moment))
+
+    def before(self, rows: QuerySet[Any], moment: datetime) -> QuerySet[Any]:
+        return rows.filter(pk__lt=first_id_for_time(moment))
+
+
+class CostFilter(InputFilter):
+    """Sessions by their cost."""
+
+    title = _("cost")
+    parameter_name = "cost"
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return ("cost_from", "cost_until") if get_settings().PRICES else ()
+
+    def form_fields(self) -> Iterator[FilterField]:
+        for name, label in zip(self.names(), (_("From"), _("Until")), strict=True):
+            yield FilterField(name, label, "number", self.text(name))
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
+        for name, lookup in zip(self.names(), ("cost__gte", "cost__lte"), strict=False):
+            if text := self.text(name):
+                try:
+                    queryset = queryset.filter(**{lookup: int(Decimal(text) * UNITS)})
+                except (InvalidOperation, ValueError, OverflowError) as error:
+                    raise IncorrectLookupParameters(error) from error
+        return queryset
+
+
+class MetadataFilter(InputFilter):
+    """Sessions by the values of metadata that ``METADATA_FILTERS`` names."""
+
+    title = _("metadata")
+    parameter_name = "by_metadata"
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return tuple(f"metadata_{key}" for key in get_settings().METADATA_FILTERS)
+
+    def form_fields(self) -> Iterator[FilterField]:
+        for key in get_settings().METADATA_FILTERS:
+            yield FilterField(f"metadata_{key}", key, "text", self.text(f"metadata_{key}"))
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
+        """Filter sessions that the user may read: metadata is content."""
+        for number, key in enumerate(get_settings().METADATA_FILTERS):
+            if text := self.text(f"metadata_{key}"):
+                readable = reach(request, SessionPermission.READ).filter(queryset)
+                name = f"metadata_{number}"
+                condition = Q(**{name: text})
+                if (value := _scalar(text)) is not None:
+                    condition |= Q(**{name: value})
+                queryset = readable.alias(**{name: KeyTransform(key, "metadata")}).filter(condition)
+        return queryset
+
+
+def _scalar(text: str) -> bool | float | None:
+    """Return the number or boolean that a text is in JSON."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, (bool, int, float)) else None
+
+
+def _midnight(day: date, *, days: int = 0) -> datetime:
+    try:
+        moment = datetime.combine(day + timedelta(days=days), time())
+        moment = timezone.make_aware(moment) if settings.USE_TZ else moment
+    except OverflowError as error:
+        raise IncorrectLookupParameters(error) from error
+    if not is_valid_in_all_time_zones(moment):
+        raise IncorrectLookupParameters
+    return moment

@@ -1,0 +1,63 @@
+"""What the list of sessions shows besides their columns: agents, first words, search results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db.models import OuterRef, Subquery
+from django.db.models.functions import Left
+from django.utils.safestring import SafeString
+
+from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.queries.search import excerpt_of
+
+from .escaping import html, join_html
+
+_MAX_WORDS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRowData:
+    """What the columns show of a session besides its own fields."""
+
+    readable: bool
+    agents: tuple[str, ...] = ()
+    more_agents: int = 0
+    frameworks: tuple[str, ...] = ()
+    owner_url: str = ""
+    words: str = ""
+    """The beginning of the conversation, if the session has no title."""
+    snippet: str = ""
+    """The HTML of the words around what a search found."""
+
+
+def opening_words(sessions: Collection[UUID], using: str) -> dict[UUID, str]:
+    """Return how the first message of each session begins."""
+    messages = SessionMessage.objects.filter(session=OuterRef("pk")).order_by("id")
+    words = Subquery(messages.values(words=Left("text", _MAX_WORDS))[:1])
+    rows = Session.objects.using(using).filter(pk__in=sessions).order_by()
+    found = rows.annotate(words=words).values_list("pk", "words") if sessions else ()
+    return {key: " ".join(displayable(text).split()) for key, text in found if text}
+
+
+def snippets(messages: Mapping[UUID, UUID], query: str, using: str) -> dict[UUID, SafeString]:
+    """Return the words around what a search found, with the match marked, by session."""
+    rows = SessionMessage.objects.using(using).filter(pk__in=messages.values()).order_by()
+    found = rows.values_list("session", excerpt_of(query)) if messages else ()
+    return {session: _marked(displayable(text), query) for session, text in found}
+
+
+def _marked(text: str, query: str) -> SafeString:
+    phrase = query.strip()
+    words: Any = [phrase] if phrase.lower() in text.lower() else phrase.replace('"', " ").split()
+    pattern = "|".join(re.escape(word) for word in words) or r"\Z"
+    pieces = re.split(f"({pattern})", text, flags=re.IGNORECASE)
+    return join_html(
+        html("<mark>{}</mark>", piece) if number % 2 else piece
+        for number, piece in enumerate(pieces)
+    )

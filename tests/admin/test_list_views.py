@@ -1,0 +1,250 @@
+"""The list of sessions as people use it: periods, metadata, costs, words, columns, saved views."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.test import override_settings
+from django.urls import reverse
+from django.utils import timezone
+
+from django_agent_sessions.models import AuditEvent, RunLease, SavedView, Session
+
+from .people import many, staff
+from .test_list import LIST, listed, names, page_of
+
+pytestmark = pytest.mark.django_db
+
+SAVE = "admin:agent_sessions_savedview_add"
+
+
+@pytest.fixture
+def reader(client):
+    client.force_login(staff("reader", "view_session", "read_transcript"))
+    return client
+
+
+@pytest.fixture
+def clerk(client):
+    client.force_login(staff("clerk", "view_session"))
+    return client
+
+
+def say(store, name: str, *texts: str, **values):
+    session = store.open(name, **values)
+    agent = store.agents.open(session, dialect="openai")
+    store.append_many(agent, [{"role": "user", "content": text} for text in texts])
+    return session
+
+
+# --- filters -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({"activity_from": "2026-03-01"}, {"s-0", "s-1", "s-2"}),
+        ({"activity_from": "2026-03-02"}, {"s-1", "s-2"}),
+        ({"activity_until": "2026-03-02"}, {"s-0", "s-1"}),
+        ({"activity_from": "2026-03-02", "activity_until": "2026-03-02"}, {"s-1"}),
+        ({"activity_from": "", "activity_until": ""}, {"s-0", "s-1", "s-2"}),
+    ],
+)
+def test_a_period_includes_both_its_days(clerk, parameters, expected):
+    many(3, apart=timedelta(days=1))
+
+    assert names(page_of(clerk, **parameters)) == expected
+
+
+def test_a_period_is_one_of_the_current_time_zone(clerk, settings):
+    session = Session.objects.create(session_id="late")
+    Session.objects.filter(pk=session.pk).update(
+        last_activity_at=datetime(2026, 3, 1, 23, 30, tzinfo=UTC)
+    )
+
+    with timezone.override("Europe/Berlin"):
+        settings.TIME_ZONE = "Europe/Berlin"
+        assert names(page_of(clerk, activity_from="2026-03-02")) == {"late"}
+    settings.TIME_ZONE = "UTC"
+    assert names(page_of(clerk, activity_from="2026-03-02")) == set()
+
+
+@pytest.mark.parametrize("day", ["yesterday", "2026-13-01", "0001-01-01", "9999-12-31", "\x00"])
+def test_a_day_that_cannot_be_leads_back_to_the_list(clerk, day):
+    for name in ("activity_from", "activity_until"):
+        response = clerk.get(reverse(LIST), {name: day})
+        assert response.status_code in (200, 302)
+        if response.status_code == 302:
+            assert "e=1" in response["Location"]
+
+
+@override_settings(AGENT_SESSIONS={"METADATA_FILTERS": ["team", "tier"]})
+def test_metadata_that_the_project_names_is_filtered_by(reader, store):
+    store.open("blue", metadata={"team": "blue", "tier": 2})
+    store.open("red", metadata={"team": "red", "tier": "2"})
+    store.open("none")
+
+    assert names(page_of(reader, metadata_team="blue")) == {"blue"}
+    assert names(page_of(reader, metadata_tier="2")) == {"blue", "red"}
+    assert names(page_of(reader, metadata_tier="2", metadata_team="red")) == {"red"}
+    assert 'name="metadata_team"' in page_of(reader)
+
+
+@override_settings(AGENT_SESSIONS={"METADATA_FILTERS": ["team"]})
+def test_metadata_is_not_filtered_for_who_may_not_read_it(clerk, store):
+    store.open("blue", metadata={"team": "blue"})
+
+    assert names(page_of(clerk, metadata_team="blue")) == set()
+
+
+def test_metadata_that_the_project_does_not_name_cannot_be_filtered_by(reader, store):
+    assert reader.get(reverse(LIST), {"metadata_team": "blue"}).status_code in (302, 400)
+
+
+@override_settings(AGENT_SESSIONS={"PRICES": {"m": {"input": 1, "output": 1}}})
+def test_sessions_are_filtered_by_cost(clerk):
+    keys = many(3)
+    for number, key in enumerate(keys):
+        Session.objects.filter(pk=key).update(cost=number * 10**9)
+
+    assert names(page_of(clerk, cost_from="1")) == {"s-1", "s-2"}
+    assert names(page_of(clerk, cost_from="0.5", cost_until="1.5")) == {"s-1"}
+    assert clerk.get(reverse(LIST), {"cost_from": "NaN"}).status_code == 302
+    assert clerk.get(reverse(LIST), {"cost_from": "1e400"}).status_code in (200, 302)
+
+
+def test_running_sessions_are_marked_and_filtered_by(clerk):
+    running, ended, _idle = many(3)
+    now = timezone.now()
+    RunLease.objects.create(session_id=running, expires_at=now + timedelta(minutes=1))
+    RunLease.objects.create(session_id=ended, expires_at=now - timedelta(minutes=1))
+
+    assert names(page_of(clerk, running="yes")) == {"s-0"}
+    assert names(page_of(clerk, running="no")) == {"s-1", "s-2"}
+    assert page_of(clerk).count('aria-label="Running"') == 1
+
+
+def test_the_list_can_begin_with_the_session_that_was_inactive_longest(clerk):
+    keys = [str(key) for key in many(60, apart=timedelta(minutes=1))]
+
+    first = page_of(clerk, oldest="1")
+    assert listed(first) == keys[:50]
+    from .test_list import flat, walk
+
+    assert flat(walk(clerk, "next", first)) == keys
+    assert listed(page_of(clerk)) == keys[:9:-1]
+
+
+# --- words -----------------------------------------------------------------------------------------
+
+
+def test_a_session_without_a_title_shows_its_first_words_to_who_may_read_them(reader, store):
+    say(store, "untitled", "Where is <b>my</b>   parcel?", "Hello?")
+    say(store, "titled", "Not shown", title="Parcels")
+
+    page = page_of(reader)
+    assert "Where is &lt;b&gt;my&lt;/b&gt; parcel?" in page
+    assert "Not shown" not in page
+    assert "Hello?" not in page
+
+
+def test_who_may_not_read_sees_no_first_words(clerk, store):
+    say(store, "untitled", "Where is my parcel?")
+
+    assert "parcel" not in page_of(clerk)
+
+
+def test_a_search_shows_the_words_around_what_it_found_and_records_each(reader, store):
+    one = say(store, "one", "x " * 300 + "I was promised a Refund on <Tuesday>", title="Tea")
+    two = say(store, "two", "refund please", title="Pot")
+    say(store, "three", "nothing")
+
+    page = page_of(reader, q="refund")
+
+    assert "promised a <mark>Refund</mark> on &lt;Tuesday&gt;" in page
+    assert "<mark>refund</mark> please" in page
+    shown = AuditEvent.objects.filter(action="searched", session__isnull=False)
+    assert set(shown.values_list("session", flat=True)) == {one.id, two.id}
+    assert all(event.target and event.actor == "reader" for event in shown)
+
+
+def test_ones_own_sessions_are_searched_without_a_record(client, store):
+    user = staff("own", "view_session", "read_transcript")
+    client.force_login(user)
+    session = say(store, "mine", "refund")
+    Session.objects.filter(pk=session.id).update(owner=user)
+
+    assert "<mark>refund</mark>" in page_of(client, q="refund")
+    assert not AuditEvent.objects.filter(session__isnull=False).exists()
+
+
+# --- columns and views -----------------------------------------------------------------------------
+
+
+def test_columns_are_chosen_by_the_address(clerk):
+    Session.objects.create(session_id="one", namespace="shop-eu")
+
+    page = page_of(clerk, columns="of_namespace,created,nonsense")
+    assert "column-of_namespace" in page
+    assert "column-created" in page
+    assert "column-messages" not in page
+    assert "column-conversation" in page
+    assert "column-messages" in page_of(clerk)
+    assert "column-active" not in page_of(clerk, columns="-")
+
+
+def saved(client, query: str, **values):
+    return client.post(reverse(SAVE), {"name": "Held", "query": query, **values})
+
+
+def test_a_view_is_saved_without_the_words_of_a_search_and_shared_by_choice(client, store):
+    client.force_login(staff("ann", "view_session"))
+    response = saved(client, "held=yes&q=secret&columns=created&after=x&title__startswith=a")
+
+    assert response["Location"].endswith("?columns=created&held=yes")
+    view = SavedView.objects.get()
+    assert view.query == "columns=created&held=yes"
+    assert "Held</a>" in page_of(client)
+
+    client.force_login(staff("ben", "view_session"))
+    assert "Held</a>" not in page_of(client)
+    SavedView.objects.update(shared=True)
+    assert "Held</a>" in page_of(client)
+    delete = reverse("admin:agent_sessions_savedview_delete", args=[view.pk])
+    assert client.post(delete).status_code == 404
+    assert SavedView.objects.exists()
+
+    client.force_login(view.user)
+    assert "Delete view" in page_of(client, held="yes", columns="created")
+    assert client.post(delete).status_code == 302
+    assert not SavedView.objects.exists()
+
+
+def test_views_are_for_staff_who_may_see_the_list(client):
+    client.force_login(staff("nobody"))
+
+    assert saved(client, "held=yes").status_code == 404
+    assert not SavedView.objects.exists()
+
+
+def test_a_view_without_a_name_is_refused_with_words(clerk):
+    response = clerk.post(reverse(SAVE), {"query": "held=yes", "name": " "}, follow=True)
+
+    assert "Enter a name" in response.content.decode()
+    assert not SavedView.objects.exists()
+
+
+def test_a_view_is_deleted_with_its_user(client):
+    user = staff("gone", "view_session")
+    client.force_login(user)
+    saved(client, "held=yes")
+
+    user.delete()
+
+    assert not SavedView.objects.exists()
+
+
+def test_the_empty_list_says_what_to_do(clerk):
+    assert "They appear when an agent writes" in page_of(clerk)
+    assert "Remove a filter" in page_of(clerk, held="yes")
