@@ -129,8 +129,12 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        views = saved_views.saved_views(request)
-        return super().changelist_view(request, {**views, **(extra_context or {})})
+        context = {
+            "title": self.opts.verbose_name_plural,
+            **saved_views.saved_views(request),
+            **(extra_context or {}),
+        }
+        return super().changelist_view(request, context)
 
     def change_view(
         self,
