@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from django.db.models import OuterRef, Subquery
-from django.db.models.functions import Left
 from django.utils.safestring import SafeString
 
 from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.exceptions import EncryptionError
 from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.queries.beginnings import beginning, beginning_columns
 from django_agent_sessions.queries.search import excerpt_of
 
 from .escaping import html, join_html
 
 _MAX_WORDS = 100
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +41,23 @@ class SessionRowData:
 
 
 def opening_words(sessions: Collection[UUID], using: str) -> dict[UUID, str]:
-    """Return how the first message of each session begins."""
-    messages = SessionMessage.objects.filter(session=OuterRef("pk")).order_by("id")
-    words = Subquery(messages.values(words=Left("text", _MAX_WORDS))[:1])
-    rows = Session.objects.using(using).filter(pk__in=sessions).order_by()
-    found = rows.annotate(words=words).values_list("pk", "words") if sessions else ()
-    return {key: " ".join(displayable(text).split()) for key, text in found if text}
+    """Return how the first message of each session begins, if it can be decrypted."""
+    if not sessions:
+        return {}
+    first = SessionMessage.objects.filter(session=OuterRef("pk")).order_by("id")
+    firsts = Session.objects.filter(pk__in=sessions).values(first=Subquery(first.values("pk")[:1]))
+    rows = SessionMessage.objects.using(using).filter(pk__in=firsts.order_by()).order_by()
+    found = rows.values_list("session", *beginning_columns(_MAX_WORDS))
+    return {key: words for key, *begins in found if (words := _words(key, begins))}
+
+
+def _words(session: UUID, begins: Sequence[Any]) -> str:
+    try:
+        return " ".join(displayable(beginning(_MAX_WORDS, *begins)).split())
+    except EncryptionError as error:
+        # The list is for all owners, and one of them may have no key any more.
+        logger.warning("the first words of session %s cannot be decrypted: %s", session, error)
+        return ""
 
 
 def snippets(messages: Mapping[UUID, UUID], query: str, using: str) -> dict[UUID, SafeString]:

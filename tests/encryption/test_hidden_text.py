@@ -37,6 +37,23 @@ def test_the_api_shows_the_first_and_the_last_text_of_a_session(encrypted, ada):
     assert found["last_text"]["text"] == "Bye."
 
 
+def test_the_list_shows_first_words_also_beside_a_session_whose_key_was_destroyed(
+    encrypted, root, ada, bob
+):
+    for person in (ada, bob):
+        store = SessionStore(owner=person)
+        store.append(store.agents.open(store.open(f"of-{person}")), user(f"Words of {person}"))
+
+    page = root.get("/admin/agent_sessions/session/").content.decode()
+    assert "Words of ada" in page
+
+    DataKey.objects.filter(owner=str(ada.pk)).delete()
+    encrypted.forget()
+    page = root.get("/admin/agent_sessions/session/").content.decode()
+    assert "Words of ada" not in page
+    assert "Words of bob" in page
+
+
 def test_a_plain_copy_of_an_encrypted_message_has_its_text(encrypt, store):
     encrypt()
     session = store.open("s")

@@ -20,7 +20,6 @@ from django_agent_sessions.models import (
     AuditEvent,
     MessageFeedback,
     Session,
-    SessionAgent,
     SessionMessage,
     StoredObject,
     UsageRollup,
@@ -28,6 +27,7 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY
+from django_agent_sessions.values.records import AgentState
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -52,7 +52,7 @@ def person(lovelace, bob):
     store.append_many(agent, [user(f"{WORD} one"), user(f"{WORD} two")])
     store.branches.create(agent, name="side")
     store.snapshots.take(agent)
-    SessionAgent.objects.update(state={"note": WORD})
+    store.agents.update(agent, AgentState({"note": WORD}))
     fork = SessionStore(owner=EVERYBODY).sessions.fork(session)
     Session.objects.filter(pk=fork.id).update(owner=bob)
     bobs = SessionStore(owner=bob)
@@ -109,7 +109,7 @@ def test_no_word_and_no_name_of_the_person_is_stored_and_the_receipt_verifies(pe
     assert WORD not in stored()
     assert "lovelace-1815" not in stored()
     texts = SessionMessage.objects.filter(session=fork.id).order_by("message_id")
-    assert texts.values_list("text", flat=True)[2] == "Bob's own words"
+    assert texts[2].message["content"] == "Bob's own words"
     assert [*Session.objects.values_list("pk", flat=True)] == [fork.id]
     assert not MessageFeedback.objects.exists()
     assert not StoredObject.objects.exists()

@@ -9,6 +9,7 @@ from django.db.models import ProtectedError
 from django.urls import reverse
 
 from django_agent_sessions import audit
+from django_agent_sessions.content import codec
 from django_agent_sessions.exceptions import (
     LegalHoldError,
     ReasonRequiredError,
@@ -246,4 +247,4 @@ def test_a_guardrail_hides_a_held_message_and_keeps_its_original(held):
 
     assert store.payloads(agent)[0] == {"role": "user", "content": "[gone]"}
     row = SessionMessage.objects.get(message_id=0)
-    assert (row.message["content"], row.text) == ("a", "[gone]")
+    assert (row.message["content"], row.text) == ("a", codec.neutral_text("[gone]"))

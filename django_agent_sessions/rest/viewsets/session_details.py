@@ -5,21 +5,16 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Case, Prefetch, Q, When
-from django.db.models.functions import Substr
-from django.db.models.lookups import LessThanOrEqual
+from django.db.models import Prefetch
 from django.http import Http404
 from rest_framework import status
 from rest_framework.response import Response
 
-from django_agent_sessions.content import codec, dialects
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, SessionMessage
-from django_agent_sessions.models.fields import ExactJSONField
-from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.models.querysets import SessionQuerySet
-from django_agent_sessions.models.stored_text import VISIBLE_TEXT, visible_payload
+from django_agent_sessions.queries.beginnings import beginning, beginning_columns
 from django_agent_sessions.rest.base import etag_response
 from django_agent_sessions.rest.changes import ChangeAPI
 from django_agent_sessions.rest.serializers.sessions import AgentSerializer
@@ -27,8 +22,6 @@ from django_agent_sessions.timeline.services import fork_source
 
 _SEARCHED_MESSAGES = 20
 _TEXT_LENGTH = 500
-_MAX_PAYLOAD = 64 * 1024
-"""The most bytes of an encrypted message that is read for its text."""
 
 
 class SessionDetailAPI(ChangeAPI):
@@ -80,21 +73,8 @@ class SessionDetailAPI(ChangeAPI):
 
 def _first_text(messages: Any) -> dict[str, Any] | None:
     """Return the first of these messages that has a text; looks at the first few only."""
-    columns = ["pk", "role", Substr("text", 1, _TEXT_LENGTH), *_payload_columns()]
-    for key, role, text, *payload in messages.values_list(*columns)[:_SEARCHED_MESSAGES]:
-        if shown := text or _text_of(*payload)[:_TEXT_LENGTH]:
-            return {"message": str(key), "role": role, "text": displayable(shown)}
+    columns = messages.values_list("pk", "role", *beginning_columns(_TEXT_LENGTH))
+    for key, role, *begins in columns[:_SEARCHED_MESSAGES]:
+        if text := beginning(_TEXT_LENGTH, *begins):
+            return {"message": str(key), "role": role, "text": displayable(text)}
     return None
-
-
-def _payload_columns() -> list[Any]:
-    """Return the columns that contain a text that is encrypted."""
-    if codec.is_plain():
-        return []
-    size = OctetLength(VISIBLE_TEXT)
-    small = When(Q(text="") & LessThanOrEqual(size, _MAX_PAYLOAD), then=visible_payload())
-    return ["agent__dialect", Case(small, output_field=ExactJSONField(null=True))]
-
-
-def _text_of(dialect: str = "", payload: Any = None) -> str:
-    return "" if payload is None else dialects.get(dialect).summary(payload).text

@@ -1,0 +1,38 @@
+"""How messages begin: from their column ``text``, or from the payload if encryption emptied it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Case, Q, TextField, When
+from django.db.models.functions import Substr
+from django.db.models.lookups import LessThanOrEqual
+
+from django_agent_sessions.content import codec, dialects
+from django_agent_sessions.models.fields import decode_payload
+from django_agent_sessions.models.functions import OctetLength
+from django_agent_sessions.models.stored_text import VISIBLE_TEXT, StoredText, opened_text
+
+_MAX_PAYLOAD = 64 * 1024
+"""The most bytes of an encrypted message that is read for its text."""
+
+
+def beginning_columns(length: int) -> list[Any]:
+    """Return the columns to select from messages, which :func:`beginning` takes."""
+    text = Substr("text", 1, length)
+    if codec.is_plain():
+        return [text]
+    payload = StoredText("redact_message", "message", output_field=TextField())
+    is_small = LessThanOrEqual(OctetLength(VISIBLE_TEXT), _MAX_PAYLOAD)
+    small = Case(When(Q(text="") & is_small, then=payload), output_field=TextField(null=True))
+    return [text, "agent__dialect", small]
+
+
+def beginning(length: int, text: str, dialect: str = "", payload: str | None = None) -> str:
+    """Return how a message begins; empty for what has no text, and for large encrypted messages.
+
+    Raises EncryptionError if the message cannot be decrypted.
+    """
+    if text or payload is None:
+        return text
+    return dialects.get(dialect).summary(decode_payload(opened_text(payload))).text[:length]
