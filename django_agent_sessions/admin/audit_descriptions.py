@@ -18,7 +18,7 @@ _KEYS = frozenset({"first", "last", "by_namespace", "finished"})
 
 _PAGES: dict[str, Any] = {
     "messages": gettext_lazy("conversation"),
-    "compare": gettext_lazy("comparison of branches"),
+    "compare": gettext_lazy("comparison"),
     "redact": gettext_lazy("preview of a redaction"),
     "redact_agent_session": gettext_lazy("preview of a redaction, on the command line"),
     "download": gettext_lazy("a message as a file"),

@@ -66,6 +66,7 @@ class MessagePreview:
     input_tokens: int | None
     output_tokens: int | None
     latency_ms: int | None
+    model: str
     redacted_at: datetime | None
     redaction: UUID | None
     created_at: datetime
@@ -251,6 +252,7 @@ _COLUMNS = [
     "input_tokens",
     "output_tokens",
     "latency_ms",
+    "model",
     "redacted_at",
     "redaction",
     "created_at",

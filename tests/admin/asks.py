@@ -132,6 +132,12 @@ def go_back(there: Conversation) -> None:
     store.branches.rewind(store.agents.open(store.get("matrix"), there.agent.agent_id), 1)
 
 
+def add_another(there: Conversation) -> None:
+    """A session with an agent, so that the tested rules reach it."""
+    store = SessionStore(owner=EVERYBODY, create=True)
+    store.agents.open(store.open("another"), there.agent.agent_id, dialect="strands")
+
+
 LIST = "session_changelist"
 EVENTS = "auditevent_changelist"
 BACK = (200, 302, 403)
@@ -335,6 +341,16 @@ ASKS = [
         shows=("plantedresult",),
         recorded=("read",),
         prepare=go_back,
+    ),
+    Ask("session_compare_with", needs(VIEW, READ), url=of_session),
+    Ask(
+        "session_compare_with",
+        needs(VIEW, READ),
+        url=of_session,
+        query={"with": "another"},
+        shows=("plantedtitle", "plantedtext", "plantedtool"),
+        recorded=("read",),
+        prepare=add_another,
     ),
     Ask("session_fork", needs(VIEW, CHANGE, READ, ADD), url=of_message(1)),
     Ask(

@@ -72,6 +72,7 @@ def test_a_graph_is_found_by_a_word_of_a_node_read_exported_and_redacted(open_pa
     page.get_by_role("link", name="All agents").click()
     expect(entries).to_have_count(4)
 
+    page.locator("[data-as-menu] > summary").click()
     page.get_by_role("link", name="Export").click()
     page.get_by_label("Reason").fill("ticket 7")
     page.get_by_label("Markdown").check()

@@ -56,6 +56,7 @@ def on_message(page, text, link):
     """Points at a message and follows one of its links."""
     entry = page.locator("[data-as-entry]", has_text=text).first
     entry.hover()
+    entry.locator(".as-others > summary").click()
     entry.get_by_role("link", name=link).click()
 
 
@@ -91,16 +92,17 @@ def test_a_conversation_is_rewound_and_both_branches_go_on_under_a_real_agent(
     assert "train" not in str(told)
 
     page.reload()
+    page.locator("[data-as-menu] > summary").click()
     page.get_by_role("link", name="Branches").click()
     page.get_by_role("link", name="Compare branch-1").click()
     expect(page.get_by_text("The first 6 messages are the same on both branches.")).to_be_visible()
-    left, right = page.locator(".as-time-sides > section").all()
-    expect(left).to_contain_text("The flight is booked.")
-    expect(left).not_to_contain_text("train")
-    expect(right).to_contain_text("The train is booked.")
-    expect(right).not_to_contain_text("flight")
+    left, right = (page.locator(f".as-pair-side:nth-child({number})") for number in (2, 3))
+    expect(left.first).to_contain_text("Book a flight.")
+    expect(right.first).to_contain_text("Book the train.")
+    expect(left.filter(has_text="train")).to_have_count(0)
+    expect(right.filter(has_text="flight")).to_have_count(0)
 
-    right.get_by_role("link", name="branch-1").click()
+    page.locator(".as-pair-head").get_by_role("link", name="branch-1").click()
     expect(page.get_by_text("You are reading branch branch-1")).to_be_visible()
     expect(page.locator("[data-as-entry]", has_text="Rome it is.")).to_have_count(1)
     page.get_by_role("link", name="Restore…").click()
@@ -150,7 +152,7 @@ def test_a_conversation_is_forked_and_both_go_on_under_real_agents(open_page, tr
     page.locator(".as-side").get_by_role("link", name="trip").click()
     expect(page.locator(".as-main")).to_contain_text("The hotel is booked.")
     expect(page.locator(".as-main")).not_to_contain_text("flight")
-    page.locator(".as-side").get_by_role("link", name=fork.session_id).click()
+    page.locator(".as-side").get_by_role("link", name=fork.session_id, exact=True).click()
     expect(page.locator(".as-main")).to_contain_text("The flight is booked.")
 
 
@@ -178,7 +180,7 @@ def test_a_conversation_of_openai_is_rewound_and_forked_and_all_go_on(open_page,
     assert told == [*begun, "Book the train.", "The train is booked.", "And a hotel."]
     page.goto(address(session, "compare", agent=agent.pk, left=0, right=2))
     expect(page.get_by_text("The first 2 messages are the same on both branches.")).to_be_visible()
-    expect(page.locator(".as-time-sides")).to_contain_text("The flight is booked.")
+    expect(page.locator(".as-pairs")).to_contain_text("The flight is booked.")
 
 
 def test_a_snapshot_is_taken_and_restored_and_a_real_agent_goes_on_from_it(open_page, trip):

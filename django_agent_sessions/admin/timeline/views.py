@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
+from django.db.models import Q
 from django.http import (
     Http404,
     HttpRequest,
@@ -34,6 +35,7 @@ from django_agent_sessions.models import MAIN_BRANCH, AuditEvent
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.timeline import Timeline
 from django_agent_sessions.timeline.references import parse_branch_number
+from django_agent_sessions.values.ids import MAX_ID_LENGTH
 from django_agent_sessions.values.owners import EVERYBODY
 
 from . import comparison, confirmations, listing
@@ -45,6 +47,9 @@ from .targets import (
     get_selected_agent_or_404,
     get_snapshot_or_404,
 )
+
+MAX_CHOICES = 10
+"""The most sessions that are offered to compare with."""
 
 _Outcome = tuple[str, str]
 """The success message and the URL to redirect to."""
@@ -76,6 +81,7 @@ def timeline_urls(model_admin: Any) -> list[URLPattern]:
     return [
         url_pattern("branches/", branches, "branches"),
         url_pattern("branches/compare/", compare, "compare"),
+        url_pattern("compare/", compare_with, "compare_with"),
         url_pattern(f"{branch}/restore/", switch, "branch_restore"),
         url_pattern(f"{branch}/delete/", delete, "branch_delete"),
         url_pattern("snapshots/", snapshots, "snapshots"),
@@ -132,10 +138,13 @@ def compare(model_admin: Any, viewer: Viewer) -> HttpResponse:
     params = viewer.request.GET
     agent = get_selected_agent_or_404(viewer)
     numbers = [_parse_number(params.get(name, str(MAIN_BRANCH))) for name in ("left", "right")]
-    branches = SessionStore(owner=EVERYBODY, using=viewer.using).branches.list(agent)
-    by_number = {branch.number: branch for branch in branches}
+    branches = SessionStore(owner=EVERYBODY, using=viewer.using).branches
+    by_number = {branch.number: branch for branch in branches.list(agent)}
     if not set(numbers) <= by_number.keys():
         raise Http404
+    pair = [by_number[number] for number in numbers]
+    common = branches.common_length(agent, pair[0].number, pair[1].number)
+    found = comparison.compare_branches(viewer, agent, pair, common)
     return _render(
         model_admin,
         viewer,
@@ -143,8 +152,56 @@ def compare(model_admin: Any, viewer: Viewer) -> HttpResponse:
         title=_("Compare branches"),
         agent=agent,
         choices=list(by_number.values())[: listing.PAGE * 4],
-        comparison=comparison.compare(viewer, agent, [by_number[number] for number in numbers]),
+        common=common,
+        branches=[
+            (branch, side, branch.length - common)
+            for branch, side in zip(pair, found.sides, strict=True)
+        ],
+        comparison=found,
     )
+
+
+def compare_with(model_admin: Any, viewer: Viewer) -> HttpResponse:
+    """Compare with another session.
+
+    Parameters: ``with``, its key or session id; ``left`` and ``right`` for the next page.
+    """
+    viewer.require_read()
+    render = partial(_render, model_admin, viewer, "session_compare", title=_("Compare sessions"))
+    rows = (
+        model_admin.get_queryset(viewer.request).using(viewer.using).exclude(pk=viewer.session.pk)
+    )
+    named = viewer.request.GET.get("with", "").strip().replace("\x00", "")
+    if not named:
+        owned = rows.exclude(owner=None).filter(owner=viewer.session.owner_id)
+        recent = owned.only("session_id", "last_activity_at").order_by("-last_activity_at", "-id")
+        return render(recent=recent[:MAX_CHOICES])
+    try:
+        other = get_viewer_or_404(model_admin, viewer.request, _find_session(rows, named))
+        other.require_read()
+    except Http404:
+        response = render(named=named)
+        response.status_code = 404
+        return response
+    cursors = [viewer.request.GET.get(name) for name in ("left", "right")]
+    found, ends = comparison.compare_sessions(
+        (viewer, other), [_parse_key(cursor) if cursor else None for cursor in cursors]
+    )
+    later = dict(zip(("left", "right"), ends, strict=False))
+    later_query = viewer.query(**{"with": other.session.pk}, **later) if ends else ""
+    return render(named=named, comparison=found, later=later_query)
+
+
+def _find_session(rows: Any, named: str) -> UUID:
+    """Return the key of the session of a key or session id; raise Http404 if there is none."""
+    try:
+        condition = Q(pk=UUID(named))
+    except ValueError:
+        condition = Q(session_id=named[:MAX_ID_LENGTH])
+    key: UUID | None = rows.filter(condition).order_by("-pk").values_list("pk", flat=True).first()
+    if key is None:
+        raise Http404
+    return key
 
 
 # --- changes ---------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from uuid import UUID
 
 from django.template.defaultfilters import filesizeformat
@@ -12,7 +12,17 @@ from django.utils.text import Truncator
 from django.utils.translation import ngettext
 
 from django_agent_sessions.admin.escaping import NOTHING, html, join_html
-from django_agent_sessions.admin.formatting import DAY, MINUTE, SECOND
+from django_agent_sessions.admin.formatting import (
+    DAY,
+    MINUTE,
+    SECOND,
+    format_cost,
+    format_duration,
+    format_tokens,
+)
+from django_agent_sessions.conf import get_settings
+from django_agent_sessions.queries.message_pages import MessagePreview
+from django_agent_sessions.values.prices import cost_of
 
 from .piece_markup import OPEN, PieceMarkup
 from .view_models import FeedbackViewModel, MessageGroup, MessageViewModel, SpeakerTurn
@@ -28,7 +38,7 @@ class Markup(PieceMarkup):
         super().__init__(viewer)
         self._target = target
         self._here, self._kept = viewer.here, viewer.kept
-        self._moment = viewer.moment
+        self._moment, self._prices = viewer.moment, get_settings().PRICES
 
     def turns(self, turns: Iterable[SpeakerTurn]) -> SafeString:
         """Return the HTML of turns."""
@@ -157,27 +167,31 @@ class Markup(PieceMarkup):
         if row.branch:
             branch = _("branch %(branch)s") % {"branch": localize(row.branch)}
             parts.append(html("\n    <span>{}</span>", branch))
-        if row.latency_ms is not None:
-            parts.append(
-                html(
-                    '\n    <span title="{}">{} ms</span>',
-                    _("Model latency"),
-                    localize(row.latency_ms),
-                )
-            )
-        if row.input_tokens is not None or row.output_tokens is not None:
-            parts.append(
-                html(
-                    '\n    <span title="{}">{} → {} {}</span>',
-                    _("Tokens in and out"),
-                    *map(_or_dash, (row.input_tokens, row.output_tokens)),
-                    _("tokens"),
-                )
-            )
+        parts.extend(self._figures(row))
         if row.redacted_at:
             parts.append(self._redacted_mark(entry))
         parts.append(self._extra(entry, key))
         return join_html(parts)
+
+    def _figures(self, row: MessagePreview) -> Iterator[SafeString]:
+        """Yield model, tokens, latency and cost; unknown ones only of an assistant's message."""
+        _ = self._translate
+        by_model, tokens = row.role == "assistant", (row.input_tokens, row.output_tokens)
+        if row.model:
+            yield html('\n    <span class="as-model" title="{}">{}</span>', _("Model"), row.model)
+        if tokens != (None, None):
+            words = _("%(read)s in, %(written)s out")
+            counts = dict(zip(("read", "written"), map(format_tokens, tokens), strict=True))
+            yield html('\n    <span title="{}">{}</span>', _("Tokens"), words % counts)
+        elif by_model:
+            yield html("\n    <span>{}</span>", _("tokens unknown"))
+        if row.latency_ms is not None:
+            latency = format_duration(row.latency_ms)
+            yield html('\n    <span title="{}">{}</span>', _("Model latency"), latency)
+        if tokens != (None, None) and self._prices:
+            cost = cost_of(self._prices, row.model, *tokens)
+            words = _("cost %(cost)s") % {"cost": format_cost(cost)}
+            yield html('\n    <span title="{}">{}</span>', _("At today’s prices"), words)
 
     def _redacted_mark(self, entry: MessageViewModel) -> SafeString:
         _ = self._translate
@@ -190,15 +204,13 @@ class Markup(PieceMarkup):
         return html('\n    <span class="as-redacted-mark">{}{}</span>', note, link)
 
     def _extra(self, entry: MessageViewModel, key: SafeString) -> SafeString:
+        """Return the actions of a message: redaction, and a menu of the others."""
         _ = self._translate
         row, viewer = entry.row, self._viewer
-        parts = [
-            html(
-                '\n      <span title="{}">{}</span>',
-                _("Size of the stored message"),
-                filesizeformat(row.size),
-            )
-        ]
+        size = html(
+            '<span title="{}">{}</span>', _("Size of the stored message"), filesizeformat(row.size)
+        )
+        parts = [size]
         if viewer.can_read:
             parts.append(self._message_link(key, "raw/", _("Raw")))
             parts.append(self._message_link(key, "raw/?download=1", _("Download")))
@@ -208,23 +220,23 @@ class Markup(PieceMarkup):
             parts.append(self._message_link(key, "fork/", _("Fork from here…")))
         if viewer.can_change and not row.branch:
             parts.append(self._message_link(key, "rewind/", _("Rewind to here…")))
-        if self._redacts:
-            parts.append(
-                html(
-                    '\n      <a class="as-redact" href="{}redact/?message={}&amp;path=%5B%5D" '
-                    'title="{}">{}<span class="as-visually-hidden"> #{}</span></a>\n',
-                    self._base,
-                    key,
-                    _("Redact this message or some of its text"),
-                    _("Redact message…"),
-                    localize(row.message_id),
-                )
-            )
-        return html('\n    <span class="as-extra">{}\n    </span>', join_html(parts))
+        redact = self._redacts and html(
+            '\n      <a class="as-redact" href="{}redact/?message={}&amp;path=%5B%5D" title="{}">{}'
+            '<span class="as-visually-hidden"> #{}</span></a>',
+            self._base,
+            key,
+            _("Redact this message or some of its text"),
+            _("Redact message…"),
+            localize(row.message_id),
+        )
+        return html(
+            '\n    <span class="as-extra">{}\n      <details class="as-others"><summary>{}'
+            '<span class="as-visually-hidden"> #{}</span></summary>{}</details>\n    </span>',
+            redact or NOTHING,
+            _("More"),
+            localize(row.message_id),
+            join_html(parts),
+        )
 
     def _message_link(self, message: SafeString, page: str, label: str) -> SafeString:
         return html('\n      <a href="{}messages/{}/{}">{}</a>', self._base, message, page, label)
-
-
-def _or_dash(count: int | None) -> str:
-    return "–" if count is None else str(localize(count))

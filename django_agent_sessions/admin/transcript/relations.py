@@ -24,6 +24,7 @@ FORKS = 20
 class RelatedSession:
     """A related session that the viewer may see."""
 
+    key: UUID
     name: str
     url: str
     created_at: datetime
@@ -87,7 +88,8 @@ def _origin_session(model_admin: Any, viewer: Viewer, rows: Any) -> RelatedSessi
 
 def _related_session(model_admin: Any, row: Session, query: str = "") -> RelatedSession:
     name = f"{model_admin.admin_site.name}:agent_sessions_session_change"
-    return RelatedSession(row.session_id, reverse(name, args=[row.pk]) + query, row.created_at)
+    url = reverse(name, args=[row.pk]) + query
+    return RelatedSession(row.pk, row.session_id, url, row.created_at)
 
 
 def branch_number(viewer: Viewer, agent: UUID, text: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import (
@@ -26,6 +26,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import (
     MAIN_BRANCH,
     AuditEvent,
@@ -51,9 +52,11 @@ MAX_AGENTS = 100
 MAX_INLINE_STATE = 64 * 1024
 """Bytes of the largest state that the page includes."""
 
+COLOURS = 6
+"""Number of colours, and lanes, of agents."""
+
 _AGENTS_WITH_STATES = 12
 _EMPTY_SIZE = 2
-_COLOURS = 6
 
 STATE_LABELS = {
     "state": gettext_lazy("State"),
@@ -86,9 +89,10 @@ class AgentSummary:
 
     voice: AgentLabel
     messages: int
-    created_at: datetime
     updated_at: datetime
     states: list[State]
+    waits: bool
+    """Whether its stored state says that a run waits for a person."""
 
     @property
     def stored_states(self) -> list[State]:
@@ -96,14 +100,27 @@ class AgentSummary:
         return [state for state in self.states if not state.empty]
 
 
+class NodeSummary(NamedTuple):
+    """A node of an orchestrator."""
+
+    name: str
+    status: str
+    """As its SDK calls it; empty if the state does not tell."""
+
+    agent: AgentSummary | None
+    """The agent with the node's messages, if it has any."""
+
+
 @dataclass(frozen=True, slots=True)
 class OrchestratorSummary:
-    """An orchestrator of the session."""
+    """An orchestrator of the session, with its nodes in the order in which they ran."""
 
     id: UUID
     name: str
     kind: str
     state: State
+    status: str
+    nodes: list[NodeSummary]
 
 
 def agent_summaries(viewer: Viewer) -> list[AgentSummary]:
@@ -119,9 +136,7 @@ def agent_summaries(viewer: Viewer) -> list[AgentSummary]:
     agent_rows = list(
         rows.annotate(last=Subquery(last), **sizes)
         .order_by("id")
-        .values("id", "agent_id", "dialect", "created_at", "updated_at", "last", *sizes)[
-            : MAX_AGENTS + 1
-        ]
+        .values("id", "agent_id", "dialect", "updated_at", "last", *sizes)[: MAX_AGENTS + 1]
     )
     small = [
         row["id"]
@@ -131,19 +146,21 @@ def agent_summaries(viewer: Viewer) -> list[AgentSummary]:
     small_states = _read_small_states(rows, small) if viewer.can_read and small else {}
     heads = []
     for number, row in enumerate(agent_rows):
-        voice = AgentLabel(row["id"], row["agent_id"], row["dialect"], number % _COLOURS)
+        voice = AgentLabel(row["id"], row["agent_id"], row["dialect"], number % COLOURS)
+        small_of_row = small_states.get(row["id"], {})
         states = [
             State(
                 str(label),
                 row[f"{column}_size"] or 0,
                 f"{viewer.base_url}states/{column}/{row['id']}/",
-                _state_html(small_states.get(row["id"], {}).get(f"{column}_small")),
+                _state_html(small_of_row.get(f"{column}_small")),
             )
             for column, label in STATE_LABELS.items()
         ]
         # Positions are dense from 0, so the last one yields the count.
         messages = 0 if row["last"] is None else row["last"] + 1
-        heads.append(AgentSummary(voice, messages, row["created_at"], row["updated_at"], states))
+        waits = _waits(small_of_row.get("state_small"), small_of_row.get("internal_state_small"))
+        heads.append(AgentSummary(voice, messages, row["updated_at"], states, waits))
     return heads
 
 
@@ -157,7 +174,7 @@ def agent_labels(
         rows = SessionAgent.objects.using(viewer.using).filter(session=viewer.session)
         values = rows.filter(pk__in=missing).values_list("pk", "agent_id", "dialect")
         by_key |= {
-            key: AgentLabel(key, name, dialect, key.int % _COLOURS) for key, name, dialect in values
+            key: AgentLabel(key, name, dialect, key.int % COLOURS) for key, name, dialect in values
         }
     return by_key
 
@@ -185,6 +202,16 @@ def _if_small(column: str) -> Case:
     )
 
 
+def _waits(state: Any, internal: Any) -> bool:
+    """Return whether a run waits for a person: of the OpenAI Agents SDK, or of Strands."""
+    interrupts = _of(internal, "interrupt_state")
+    return bool(_of(state, "run_state") or _of(interrupts, "activated"))
+
+
+def _of(value: Any, key: str) -> Any:
+    return value.get(key) if isinstance(value, dict) else None
+
+
 def _is_small(size: OctetLength) -> Q:
     return Q(GreaterThan(size, _EMPTY_SIZE)) & Q(LessThanOrEqual(size, MAX_INLINE_STATE))
 
@@ -193,7 +220,7 @@ def _state_html(value: Any) -> SafeString | str:
     return "" if value is None else tree(value)
 
 
-def orchestrators(viewer: Viewer) -> list[OrchestratorSummary]:
+def orchestrators(viewer: Viewer, agents: Sequence[AgentSummary]) -> list[OrchestratorSummary]:
     """List the orchestrators of a session; read states only if the viewer may read content."""
     rows = SessionMultiAgent.objects.using(viewer.using).filter(session=viewer.session)
     columns: dict[str, Any] = {"size": OctetLength("state")}
@@ -212,9 +239,63 @@ def orchestrators(viewer: Viewer) -> list[OrchestratorSummary]:
                 f"{viewer.base_url}states/orchestrator/{row['id']}/",
                 _state_html(row.get("small")),
             ),
+            _word(_of(row.get("small"), "status")),
+            _nodes(row["multi_agent_id"], row.get("small"), agents),
         )
         for row in values
     ]
+
+
+def _nodes(name: str, state: Any, agents: Sequence[AgentSummary]) -> list[NodeSummary]:
+    """Return the nodes that a state names and those that said something."""
+    prefix = f"{name}/"
+    by_name = {
+        agent.voice.name.removeprefix(prefix): agent
+        for agent in agents
+        if agent.voice.name.startswith(prefix)
+    }
+    results = _of(state, "node_results")
+    statuses = {
+        node: _word(_of(outcome, "status"))
+        for node, outcome in (results.items() if isinstance(results, dict) else ())
+    }
+    for key in ("completed_nodes", "failed_nodes", "interrupted_nodes", "next_nodes_to_execute"):
+        for node in _texts(_of(state, key)):
+            statuses.setdefault(node, key.split("_")[0])
+    ran = (*_texts(_of(state, "execution_order")), *_texts(_of(state, "node_history")))
+    names = list(dict.fromkeys((*ran, *by_name, *statuses)))[:MAX_AGENTS]
+    return [
+        NodeSummary(displayable(node), statuses.get(node, ""), by_name.get(node)) for node in names
+    ]
+
+
+def _texts(value: Any) -> list[str]:
+    values = value if isinstance(value, list) else ()
+    return [one for one in values if isinstance(one, str)]
+
+
+def _word(value: Any) -> str:
+    return displayable(value)[:40] if isinstance(value, str) else ""
+
+
+def status_of(
+    viewer: Viewer,
+    agents: Sequence[AgentSummary],
+    orchestrators: Sequence[OrchestratorSummary],
+    unanswered: bool,
+) -> tuple[str, str] | None:
+    """Return why a session does not run, as a kind and a label, if what is stored tells it.
+
+    ``unanswered`` says that an agent's last message calls a tool.
+    """
+    if viewer.is_running:
+        return None
+    statuses = {each.status for each in orchestrators}
+    if "interrupted" in statuses or any(agent.waits for agent in agents):
+        return "waiting", _("Waiting for a person")
+    if "failed" in statuses:
+        return "failed", _("Failed")
+    return ("failed", _("Interrupted")) if unanswered else None
 
 
 @dataclass(frozen=True, slots=True)

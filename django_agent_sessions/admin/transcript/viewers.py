@@ -13,12 +13,13 @@ from django.contrib.admin import helpers
 from django.db.models import Exists, OuterRef
 from django.http import Http404, HttpRequest, QueryDict
 from django.urls import reverse
+from django.utils import timezone
 
 from django_agent_sessions import audit
 from django_agent_sessions.admin.formatting import format_moment
 from django_agent_sessions.admin.permissions import SessionPermission, may, require
 from django_agent_sessions.db import bridge
-from django_agent_sessions.models import AuditEvent, MessageFeedback, Session
+from django_agent_sessions.models import AuditEvent, MessageFeedback, RunLease, Session
 from django_agent_sessions.models.access import owns
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
 from django_agent_sessions.queries.message_pages import MessagePreview
@@ -112,11 +113,15 @@ class Viewer:
         if not self.can_read:
             raise Http404
 
-    def record_window(self, rows: Sequence[MessagePreview]) -> None:
+    @property
+    def is_running(self) -> bool:
+        """Whether a run holds the session's lease."""
+        return bool(getattr(self.session, "is_running", False))
+
+    def record_window(self, rows: Sequence[MessagePreview], page: str = "messages") -> None:
         """Record that messages are about to be shown."""
-        # Also without messages: the page shows the title, states and metadata.
         ends = {"first": str(rows[0].id), "last": str(rows[-1].id)} if rows else {}
-        self.record(None, page="messages", messages=len(rows), **ends)
+        self.record(None, page=page, messages=len(rows), **ends)
 
     def record(self, target: UUID | None, **details: Any) -> None:
         """Record a reading, unless the content is hidden or the viewer is the owner."""
@@ -171,7 +176,9 @@ def get_viewer_or_404(model_admin: Any, request: HttpRequest, object_id: Any) ->
     title = () if may(request, SessionPermission.READ) else ("title",)
     rows = model_admin.get_queryset(request).using(bridge.database()).select_related("owner")
     rated = Exists(MessageFeedback.objects.filter(session=OuterRef("pk")))
-    session = rows.defer("metadata", *title).annotate(is_rated=rated).filter(pk=key).first()
+    leases = RunLease.objects.filter(session=OuterRef("pk"), expires_at__gt=timezone.now())
+    rows = rows.defer("metadata", *title).annotate(is_rated=rated, is_running=Exists(leases))
+    session = rows.filter(pk=key).first()
     if session is None or not model_admin.has_view_permission(request, session):
         raise Http404
     if session.namespace == TOMBSTONE_NAMESPACE:

@@ -6,6 +6,7 @@ messages: see :mod:`django_agent_sessions.queries.message_pages`.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -13,26 +14,35 @@ from uuid import UUID
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils import timezone
 from django.utils.cache import patch_cache_control
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from django_agent_sessions import audit
 from django_agent_sessions.admin.columns import session_flags
 from django_agent_sessions.admin.deletion_dates import describe_rule, shown_deletion_date
-from django_agent_sessions.admin.formatting import exact_cost, format_cost, has_prices
+from django_agent_sessions.admin.formatting import (
+    exact_cost,
+    format_cost,
+    format_tokens,
+    has_prices,
+)
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.exceptions import EncryptedSearchError
-from django_agent_sessions.models import AuditEvent, SessionAgent
+from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, SessionAgent
 from django_agent_sessions.queries import message_pages, replicas, search
 from django_agent_sessions.queries.message_pages import MessagePage, MessageQuery
 
-from . import activity_chart, relations, sidebar
+from . import agent_figures, relations, sidebar
 from . import message_items as transcript_parts
 from .builder import TranscriptBuilder
 from .feedback import feedback_on
 from .markup import Markup
 from .view_models import AgentLabel, SpeakerTurn
 from .viewers import Viewer, get_viewer_or_404, session_actions
+
+_LIVE = timedelta(hours=1)
+"""How long after its last message a page watches a session for new ones."""
 
 
 def transcript_urls(model_admin: Any) -> list[URLPattern]:
@@ -79,15 +89,11 @@ def fragment(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpRes
     viewer = get_viewer_or_404(model_admin, request, object_id)
     scope = _scope(viewer)
     window = _window(viewer, scope)
-    voices = sidebar.agent_labels(
-        viewer, sidebar.agent_summaries(viewer), {row.agent_id for row in window.rows}
-    )
-    turns = _turns(viewer, scope, window, voices)
-    context = {
-        **_window_context(viewer, window),
-        "viewer": viewer,
-        "conversation": Markup(viewer).turns(turns),
-    }
+    context: dict[str, Any] = {**_window_context(viewer, window), "viewer": viewer}
+    if window.rows:
+        listed = sidebar.agent_summaries(viewer)
+        voices = sidebar.agent_labels(viewer, listed, {row.agent_id for row in window.rows})
+        context["conversation"] = Markup(viewer).turns(read_turns(viewer, scope, window, voices))
     return TemplateResponse(request, "agent_sessions/admin/_turns.html", context)
 
 
@@ -128,11 +134,13 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
     request, session = viewer.request, viewer.session
     scope = _scope(viewer)
     window = _window(viewer, scope)
-    points, listed = activity_chart.points(scope), sidebar.agent_summaries(viewer)
-    speakers = {row.agent_id for row in window.rows} | {point.agent for point in points}
+    points, listed = agent_figures.points(scope), sidebar.agent_summaries(viewer)
+    speakers = {row.agent_id for row in window.rows} | {point.agent_id for point in points}
     voices = sidebar.agent_labels(viewer, listed, speakers)
-    turns = _turns(viewer, scope, window, voices)
+    turns = read_turns(viewer, scope, window, voices)
     beside = sidebar.beside(viewer, model_admin.get_queryset(request).using(viewer.using))
+    orchestrators = sidebar.orchestrators(viewer, listed) if beside.has_orchestrators else []
+    unanswered = agent_figures.has_unanswered_call(points, voices)
     site, date = model_admin.admin_site, shown_deletion_date(session)
     context = {
         **site.each_context(request),
@@ -145,9 +153,14 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
         "heading": (session.title if viewer.can_read else "") or session.session_id,
         "agents": listed[: sidebar.MAX_AGENTS],
         "more_agents": len(listed) > sidebar.MAX_AGENTS,
-        "orchestrators": sidebar.orchestrators(viewer) if beside.has_orchestrators else [],
+        "lone_agents": _without_nodes(listed[: sidebar.MAX_AGENTS], orchestrators),
+        "orchestrators": orchestrators,
+        "status": sidebar.status_of(viewer, listed, orchestrators, unanswered),
+        "lanes": min(len(listed), sidebar.COLOURS),
+        "live": _is_live(viewer, scope, window),
         "metadata": beside.metadata,
         "flags": session_flags(session),
+        "tokens": (format_tokens(session.input_tokens), format_tokens(session.output_tokens)),
         "cost": format_cost(session.cost) if has_prices() else "",
         "exact_cost": exact_cost(session.cost),
         "deletion": date,
@@ -156,7 +169,8 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
         "kin": relations.session_relations(model_admin, viewer),
         "branch": relations.selected_side_branch(viewer, scope),
         "neighbours": _neighbour_links(model_admin, viewer, beside),
-        "picture": activity_chart.activity_chart(points, voices, viewer.here, viewer.moment),
+        "figures": agent_figures.figures(points, voices),
+        "newest": agent_figures.MOST_MESSAGES if len(points) > agent_figures.MOST_MESSAGES else 0,
         "conversation": Markup(viewer, target=_parse_key(request.GET.get("at"))).turns(turns),
         "plain": _is_plain(request),
         "list_url": _list_url(model_admin, request),
@@ -225,10 +239,18 @@ def _window(viewer: Viewer, scope: MessageQuery) -> MessagePage:
     return message_pages.last_page(scope, originals=originals)
 
 
-def _turns(
-    viewer: Viewer, scope: MessageQuery, window: MessagePage, voices: dict[UUID, AgentLabel]
+def read_turns(
+    viewer: Viewer,
+    scope: MessageQuery,
+    window: MessagePage,
+    voices: dict[UUID, AgentLabel],
+    *,
+    page: str = "messages",
 ) -> list[SpeakerTurn]:
-    viewer.record_window(window.rows)
+    """Read the contents of a window, and record that ``page`` shows them."""
+    # A page without messages shows the title, states and metadata; other pages do not.
+    if window.rows or page == "messages":
+        viewer.record_window(window.rows, page)
     if viewer.can_read:
         message_pages.read_payloads(scope, window.rows, _parse_key(viewer.request.GET.get("at")))
     note = partial(sidebar.redactions(viewer, window.rows).note, reason=viewer.can_read)
@@ -256,6 +278,20 @@ def _window_context(viewer: Viewer, window: MessagePage) -> dict[str, Any]:
         "query_plain": viewer.query(plain=1, at=_middle_message(window)),
         "only_agent": _parse_key(viewer.request.GET.get("agent")),
     }
+
+
+def _is_live(viewer: Viewer, scope: MessageQuery, window: MessagePage) -> bool:
+    """Return whether new messages may follow those of a page soon."""
+    if window.later or scope.branch != MAIN_BRANCH:
+        return False
+    return viewer.is_running or timezone.now() - viewer.session.last_activity_at < _LIVE
+
+
+def _without_nodes(
+    agents: list[sidebar.AgentSummary], orchestrators: list[sidebar.OrchestratorSummary]
+) -> list[sidebar.AgentSummary]:
+    nodes = {node.agent.voice.id for each in orchestrators for node in each.nodes if node.agent}
+    return [agent for agent in agents if agent.voice.id not in nodes]
 
 
 def _middle_message(window: MessagePage) -> UUID | None:

@@ -62,6 +62,7 @@
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (event.target.closest("input, textarea, select, [contenteditable]")) return;
+    if (document.querySelector("[data-as-keys-off], dialog[open]")) return;
     if (event.key === "Escape" && !bar.hidden) {
       hide();
     } else if (event.key === "r") {

@@ -1,8 +1,12 @@
-/* Loads further messages in place and adds keyboard shortcuts. The page works without it. */
+/* Loads further messages in place, and shows what is folded. The page works without it. */
 "use strict";
 (() => {
   const root = document.querySelector("[data-as-transcript]");
   if (!root) return;
+
+  // Messages beyond this number are loaded by the buttons only, not by scrolling.
+  const MOST = 2000;
+  const NEAR = 600;
 
   const entries = () => [...root.querySelectorAll("[data-as-entry]")];
 
@@ -15,8 +19,20 @@
 
   async function fetched(url) {
     const answer = await fetch(url, { credentials: "same-origin" });
-    if (!answer.ok || answer.redirected) throw new Error(String(answer.status));
+    if (!answer.ok || answer.redirected) {
+      // A redirect leads to the login.
+      throw Object.assign(new Error("not loaded"), { status: answer.redirected ? 403 : answer.status });
+    }
     return parse(await answer.text());
+  }
+
+  const note = root.querySelector("[data-as-note]");
+  let clearing = 0;
+  /* Shows a short text for some seconds; screen readers read it out. */
+  function say(name, more = "") {
+    note.textContent = `${note.dataset[name]} ${more}`.trim();
+    clearTimeout(clearing);
+    clearing = setTimeout(() => note.replaceChildren(), 5000);
   }
 
   /* Moves results that were loaded later to their calls. */
@@ -43,14 +59,23 @@
     }
   }
 
-  async function more(link, earlier) {
+  /* Tells the other scripts of messages that were added. */
+  function added() {
+    pair();
+    root.dispatchEvent(new CustomEvent("as-added"));
+  }
+
+  async function more(link, earlier, scrolled = false) {
+    if (link.getAttribute("aria-busy") === "true") return;
     link.setAttribute("aria-busy", "true");
     let page;
     try {
       page = await fetched(link.dataset.asFragment);
     } catch {
-      location.assign(link.href);
-      return;
+      if (!scrolled) return location.assign(link.href);
+      link.dataset.asFailed = "";
+      link.removeAttribute("aria-busy");
+      return say("unloaded");
     }
     const place = link.closest(".as-more");
     const turns = page.querySelector("[data-as-turns]");
@@ -59,10 +84,10 @@
     const top = anchor ? anchor.getBoundingClientRect().top : 0;
     // Disables content-visibility, whose estimated heights would break the scroll position.
     turns?.classList.add("as-measured");
-    if (turns) place[earlier ? "after" : "before"](document.adoptNode(turns));
+    if (turns?.querySelector("[data-as-entry]")) place[earlier ? "after" : "before"](document.adoptNode(turns));
     if (next) place.replaceChildren(document.adoptNode(next));
     else place.remove();
-    pair();
+    added();
     // Keeps the scroll position.
     if (anchor) window.scrollBy(0, anchor.getBoundingClientRect().top - top);
     // After rendering, the browser remembers the real heights.
@@ -74,8 +99,29 @@
     const link = event.target.closest("[data-as-earlier], [data-as-later]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
     event.preventDefault();
-    if (link.getAttribute("aria-busy") !== "true") more(link, "asEarlier" in link.dataset);
+    more(link, "asEarlier" in link.dataset);
   });
+
+  /* Loads further messages when the reader, not a script or a link, scrolls close to them. */
+  let before = 0;
+  let touched = false;
+  for (const kind of ["wheel", "touchmove", "keydown", "pointerdown"]) {
+    window.addEventListener(kind, () => (touched = true), { once: true, passive: true });
+  }
+  window.addEventListener(
+    "scroll",
+    () => {
+      const [up, moved] = [window.scrollY < before, window.scrollY !== before];
+      before = window.scrollY;
+      if (!touched || !moved) return;
+      const link = root.querySelector(up ? "[data-as-earlier]" : "[data-as-later]");
+      if (!link || "asFailed" in link.dataset || link.getAttribute("aria-busy") === "true") return;
+      const box = link.getBoundingClientRect();
+      const near = up ? box.bottom > -NEAR : box.top < window.innerHeight + NEAR;
+      if (near && entries().length < MOST) more(link, up, true);
+    },
+    { passive: true },
+  );
 
   /* Loads large states when they are opened. */
   root.addEventListener(
@@ -106,71 +152,40 @@
     if (image.complete && image.currentSrc && !image.naturalWidth) lost(image);
   }
 
-  function toggleAll() {
-    const all = [...root.querySelectorAll(".as-main details")];
-    const open = !all.some((each) => each.open);
-    for (const each of all) each.open = open;
-  }
+  for (const each of root.querySelectorAll("[data-as-scripted]")) each.hidden = false;
 
-  const toggle = root.querySelector("[data-as-toggle]");
-  if (toggle) {
-    toggle.hidden = false;
-    toggle.addEventListener("click", toggleAll);
-  }
-
-  function step(by) {
-    const all = entries();
-    const here = all.indexOf(document.activeElement?.closest("[data-as-entry]"));
-    let next = here + by;
-    if (here < 0) {
-      const first = all.findIndex((each) => each.getBoundingClientRect().bottom > 80);
-      next = first < 0 ? all.length - 1 : first;
-    }
-    const entry = all[next];
-    if (entry) {
-      for (let box = entry.closest("details"); box; box = box.parentElement.closest("details")) {
-        box.open = true;
-      }
-      entry.focus({ preventScroll: true });
-      entry.scrollIntoView({ block: "nearest" });
-      // The full link, so that a reload opens the window around this message.
-      const link = entry.querySelector(".as-permalink");
-      if (link) history.replaceState(null, "", link.href);
-    } else {
-      root.querySelector(by < 0 ? "[data-as-earlier]" : "[data-as-later]")?.click();
-    }
-  }
-
-  const keys = {
-    j: () => step(1),
-    k: () => step(-1),
-    e: toggleAll,
-    "/": () => root.querySelector("[data-as-find]")?.focus(),
-    "[": () => root.querySelector("[data-as-previous]")?.click(),
-    "]": () => root.querySelector("[data-as-next]")?.click(),
-  };
-
-  document.addEventListener("keydown", (event) => {
-    const typing = event.target.closest("input, textarea, select, [contenteditable]");
-    if (typing || event.ctrlKey || event.metaKey || event.defaultPrevented) return;
-    const action = keys[event.key];
-    if (!action) return;
-    event.preventDefault();
-    action();
+  /* A menu closes when the reader leaves it. */
+  const menu = root.querySelector("[data-as-menu]");
+  document.addEventListener("click", (event) => {
+    if (!menu?.contains(event.target)) menu?.removeAttribute("open");
+  });
+  menu?.addEventListener("focusout", (event) => {
+    if (event.relatedTarget && !menu.contains(event.relatedTarget)) menu.open = false;
+  });
+  menu?.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
   });
 
   pair();
+
+  function unfold(entry) {
+    for (let box = entry.closest("details"); box; box = box.parentElement.closest("details")) {
+      box.open = true;
+    }
+  }
 
   /* Opens the folded elements around the message that the URL names. */
   function reveal() {
     const entry = location.hash.startsWith("#m-") && document.getElementById(location.hash.slice(1));
     if (!entry) return;
-    for (let box = entry.closest("details"); box; box = box.parentElement.closest("details")) {
-      box.open = true;
-    }
+    unfold(entry);
     entry.scrollIntoView({ block: "center" });
     entry.focus({ preventScroll: true });
   }
   window.addEventListener("hashchange", reveal);
   reveal();
+
+  window.agentSessions = { root, entries, fetched, say, added, unfold };
 })();

@@ -50,7 +50,8 @@ def test_a_comparison_is_recorded_unless_it_is_ones_own(client, traveller, talke
     store.branches.rewind(talker, 2)
     shown(client, url(talker, "compare", left=0, right=1))
     (event,) = events(Action.READ)
-    assert event.details == {"page": "compare", "messages": 3}
+    first, last = str(key(talker, 3, 1)), str(key(talker, 5, 1))
+    assert event.details == {"page": "compare", "messages": 3, "first": first, "last": last}
 
     Session.objects.update(owner=traveller)
     shown(client, url(talker, "compare", left=0, right=1))

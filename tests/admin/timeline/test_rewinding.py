@@ -77,8 +77,8 @@ def test_finding_does_not_find_what_branches_have_in_common_twice(client, travel
 
     def found(query: str) -> list[str]:
         answer = client.post(url(talker, "find"), {"query": query})
-        text = answer.content.decode()
-        return re.findall(r"<li><a href=\"[^\"]*at=.*?</li>", text)
+        _head, hits = answer.content.decode().split('class="as-hits"')
+        return re.findall(r"<li><a href=\"[^\"]*at=.*?</li>", hits)
 
     assert len(found("word 1")) == 1
     (aside,) = found("word 4")
