@@ -177,8 +177,9 @@ class AgentSessionsSettings:
     """Encryption of content in the database and in storages: a dict with ``KEYS`` (dotted path of a
     callable that returns the master keys by their ids, or these) and, optional, ``KEY_DATABASE``
     (alias of the database of the data keys), ``CACHE_SECONDS`` (seconds for which a process keeps a
-    key, 60 by default) and ``DECRYPT_ONLY`` (``True`` reads what is encrypted, and writes plain
-    text). ``None`` encrypts nothing. See :doc:`encryption`."""
+    key, 60 by default), ``METADATA`` (``True`` encrypts the metadata of sessions too) and
+    ``DECRYPT_ONLY`` (``True`` reads what is encrypted, and writes plain text). ``None`` encrypts
+    nothing. See :doc:`encryption`."""
 
     EVENTS_POLL_SECONDS: int | float = 1
     """Seconds between two polls of a process for the events of all sessions that it streams. A

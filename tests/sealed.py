@@ -44,14 +44,13 @@ def _mask(data: bytes) -> bytes:
 
 def update_content(rows: QuerySet[Any], content: Mapping[str, Any], **columns: Any) -> None:
     """Writes content past the store, which is how a test damages rows, sealed for each row."""
-    from django_agent_sessions.models.fields import update_one
+    from django_agent_sessions.models.content_field import update_one
 
     for key in list(rows.values_list("pk", flat=True)):
         update_one(rows.model.objects.filter(pk=key), content, **columns)
 
 
 ASK_STORED_TEXT = {
-    "tests/rest/chat/assistant_ui/": "finds a client's messages by the beginning of their payloads",
     "tests/admin/test_deletion.py::test_what_goes_with_a_session": "damages a stored text",
     "tests/admin/transcript/test_head.py::test_the_picture_counts": "counts words in the database",
     "tests/admin/transcript/test_originals.py::test_no_original_is_shown": "copies a stored text",

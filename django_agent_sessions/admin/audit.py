@@ -34,6 +34,7 @@ from .columns import moment_html
 from .filters import reject_nul
 from .input_filters import TimeFilter
 from .keyset_changelist import AFTER, KeysetChangeList
+from .list_rows import with_readable_titles
 from .permissions import SessionPermission, may, reach, require
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ class AuditChangeList(KeysetChangeList):
 def name_sessions(request: HttpRequest, events: Sequence[AuditEvent]) -> None:
     """Set ``named`` on each event: its session's title if the user may see it, or its id."""
     rows = Session.objects.using(bridge.database()).only("session_id", "title")
-    sessions = rows.in_bulk({event.session for event in events if event.session})
+    named = rows.filter(pk__in={event.session for event in events if event.session})
+    sessions = {row.pk: row for row in with_readable_titles(named)}
     allowed = (SessionPermission.VIEW, SessionPermission.READ)
     readable = reach(request, *allowed).among(sessions.values())
     for event in events:

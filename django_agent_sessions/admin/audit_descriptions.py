@@ -13,8 +13,8 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
-_KEYS = frozenset({"first", "last", "by_namespace", "finished"})
-"""Keys of messages and figures in detail, which only the event's own page shows."""
+_KEYS = frozenset({"first", "last", "by_namespace", "finished", "data_keys"})
+"""Keys of messages, ids and figures in detail, which only the event's own page shows."""
 
 _PAGES: dict[str, Any] = {
     "messages": gettext_lazy("conversation"),

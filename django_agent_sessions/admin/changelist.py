@@ -28,7 +28,7 @@ from django_agent_sessions.queries.search import SearchResult, find_sessions
 from .columns import COLUMNS_PARAMETER, SessionColumnsMixin, possible_columns
 from .filters import has_feedback, is_running, reject_nul
 from .keyset_changelist import AFTER, KeysetChangeList
-from .list_rows import SessionRowData, opening_words, snippets
+from .list_rows import SessionRowData, opening_words, snippets, with_readable_titles
 from .permissions import SessionPermission, may, reach
 
 BEFORE = "before"
@@ -217,7 +217,7 @@ class SessionChangeList(KeysetChangeList):
             sessions = beyond(position.moment, position.key)
         if backwards:
             sessions = sessions.reverse()
-        page = [*sessions[: self.list_per_page + 1]]
+        page = with_readable_titles(sessions[: self.list_per_page + 1])
         rows = page[: self.list_per_page]
         return (rows[::-1] if backwards else rows), len(page) > self.list_per_page
 

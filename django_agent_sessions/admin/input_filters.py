@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
@@ -20,6 +20,7 @@ from django.utils.dateparse import parse_date
 from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions.conf import get_settings
+from django_agent_sessions.content import codec
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.querysets import is_valid_in_all_time_zones
 from django_agent_sessions.values.ids import first_id_for_time
@@ -199,15 +200,15 @@ class MetadataFilter(InputFilter):
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        return tuple(f"metadata_{key}" for key in get_settings().METADATA_FILTERS)
+        return tuple(f"metadata_{key}" for key in _metadata_filters())
 
     def form_fields(self) -> Iterator[FilterField]:
-        for key in get_settings().METADATA_FILTERS:
+        for key in _metadata_filters():
             yield FilterField(f"metadata_{key}", key, "text", self.text(f"metadata_{key}"))
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
         """Filter sessions that the user may read: metadata is content."""
-        for number, key in enumerate(get_settings().METADATA_FILTERS):
+        for number, key in enumerate(_metadata_filters()):
             if text := self.text(f"metadata_{key}"):
                 readable = reach(request, SessionPermission.READ).filter(queryset)
                 name = f"metadata_{number}"
@@ -216,6 +217,11 @@ class MetadataFilter(InputFilter):
                     condition |= Q(**{name: value})
                 queryset = readable.alias(**{name: KeyTransform(key, "metadata")}).filter(condition)
         return queryset
+
+
+def _metadata_filters() -> Sequence[str]:
+    # What is encrypted cannot be filtered.
+    return () if codec.hides_metadata() else get_settings().METADATA_FILTERS
 
 
 def _scalar(text: str) -> bool | float | None:

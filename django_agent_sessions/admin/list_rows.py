@@ -40,6 +40,22 @@ class SessionRowData:
     """The HTML of the words around what a search found."""
 
 
+def with_readable_titles(rows: Any) -> list[Session]:
+    """Return the sessions of a queryset; without the titles that cannot be decrypted."""
+    try:
+        return list(rows)
+    except EncryptionError:
+        found: list[Session] = list(rows.defer("title"))
+    for row in found:
+        try:
+            row.refresh_from_db(fields=["title"])
+        except EncryptionError as error:
+            # The list is for all owners, and one of them may have no key any more.
+            logger.warning("the title of session %s cannot be decrypted: %s", row.pk, error)
+            row.title = ""
+    return found
+
+
 def opening_words(sessions: Collection[UUID], using: str) -> dict[UUID, str]:
     """Return how the first message of each session begins, if it can be decrypted."""
     if not sessions:

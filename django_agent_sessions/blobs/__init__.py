@@ -3,7 +3,8 @@
 Before a message is written, its binaries of ``BLOB_MIN_BYTES`` or more are replaced by references
 (``content.blob_refs.BlobRef``); the store restores them when it reads. Within a session, binaries
 are deduplicated by their hash. Sessions never share a file, so that a hash reveals nothing about
-other sessions, and deleting a session deletes its files.
+other sessions, and deleting a session deletes its files. With encryption, a file is encrypted in
+chunks (``content.sealed_files``), and its row names the key.
 
 The order of operations keeps files and rows consistent:
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 from .blob_rows import delete_unreferenced, update_references
 from .blob_streams import Stream, stream_blob
 from .extraction import ExtractedPayload, extract_binaries
+from .file_resealing import has_files_of, reseal_files
 from .restoring import MessageGoneError, existing_binaries, find_blob, restore_binaries
 from .uploads import Uploads, is_enabled
 
@@ -32,7 +34,9 @@ __all__ = [
     "existing_binaries",
     "extract_binaries",
     "find_blob",
+    "has_files_of",
     "is_enabled",
+    "reseal_files",
     "restore_binaries",
     "stream_blob",
     "update_references",

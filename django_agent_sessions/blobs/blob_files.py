@@ -21,7 +21,14 @@ from django.core.files.storage import (
 
 from django_agent_sessions import conf
 from django_agent_sessions.blobs import file_storage
-from django_agent_sessions.exceptions import BlobError, BlobNotFoundError, ConfigurationError
+from django_agent_sessions.content import codec, sealed_files
+from django_agent_sessions.content.sealed_files import FileCipher
+from django_agent_sessions.exceptions import (
+    BlobError,
+    BlobNotFoundError,
+    ConfigurationError,
+    DecryptionError,
+)
 from django_agent_sessions.models import Blob
 
 logger = logging.getLogger("django_agent_sessions")
@@ -32,6 +39,10 @@ MAX_PREFIX_LENGTH = 150
 
 class DamagedBlobError(BlobNotFoundError):
     """A file exists, but its content differs from the stored content."""
+
+
+class UndecipheredBlobError(DamagedBlobError, DecryptionError):
+    """An encrypted file exists, but was truncated or changed, or is that of another binary."""
 
 
 def get_storage(alias: str) -> Storage:
@@ -92,6 +103,21 @@ def save(alias: str, name: str, data: bytes) -> str:
         ) from error
 
 
+def cipher_of_file(blob: Blob) -> FileCipher | None:
+    """Return what decrypts a binary's file; None for a plain one.
+
+    It may query the database of the keys: call it before a thread reads the file.
+    """
+    if blob.data_key is None:
+        return None
+    return codec.find_file_cipher(blob.data_key, blob.session_id, blob.sha256)
+
+
+def size_of_file(blob: Blob) -> int:
+    """Return the size that a binary's file should have."""
+    return blob.size if blob.data_key is None else sealed_files.stored_size(blob.size)
+
+
 def read(blobs: Iterable[Blob]) -> dict[str, bytes | BlobError]:
     """Return the contents or errors of binaries by hash; read in parallel."""
     by_storage: dict[str, dict[str, Blob]] = {}
@@ -123,7 +149,7 @@ def _is_lost(blob: Blob) -> bool:
     except FileNotFoundError:
         return True
     pieces.close()
-    return pieces.size != blob.size
+    return pieces.size != size_of_file(blob)
 
 
 def delete_stored_files(alias: str, names: Iterable[str]) -> None:
@@ -156,6 +182,13 @@ def _check(blob: Blob, content: bytes | Exception) -> bytes | BlobError:
         )
     if isinstance(content, Exception):
         return unreadable_error(blob, content)
+    if (cipher := cipher_of_file(blob)) is not None:
+        if len(content) != size_of_file(blob):
+            return undeciphered_error(blob)
+        try:
+            content = b"".join(sealed_files.opened(cipher, [content], blob.size, 0, blob.size))
+        except DecryptionError as error:
+            return undeciphered_error(blob, error)
     if len(content) != blob.size or hashlib.sha256(content).hexdigest() != blob.sha256:
         return damaged_error(blob)
     return content
@@ -166,6 +199,15 @@ def damaged_error(blob: Blob) -> DamagedBlobError:
     return DamagedBlobError(
         f"binary {blob.pk} of session {blob.session_id} is damaged in storage {blob.storage!r}: "
         "its size or hash differs from the recorded one; restore it from a backup"
+    )
+
+
+def undeciphered_error(blob: Blob, error: DecryptionError | None = None) -> UndecipheredBlobError:
+    """Return the error for an encrypted file that cannot be decrypted."""
+    reason = "its size differs from the recorded one" if error is None else str(error)
+    return UndecipheredBlobError(
+        f"binary {blob.pk} of session {blob.session_id} is damaged in storage {blob.storage!r}: "
+        f"{reason}; restore it from a backup"
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from django_agent_sessions.blobs import file_storage
-from django_agent_sessions.exceptions import BlobError, BlobNotFoundError
+from django_agent_sessions.content.sealed_files import FileCipher, opened, part_of_file
+from django_agent_sessions.exceptions import BlobError, BlobNotFoundError, DecryptionError
 from django_agent_sessions.models import Blob
 
 from . import blob_files
@@ -15,9 +17,17 @@ from . import blob_files
 class Stream:
     """The pieces of a binary or of a part of it; the last piece of a whole one is verified."""
 
-    def __init__(self, blob: Blob, pieces: file_storage.Pieces, *, is_whole: bool) -> None:
+    def __init__(
+        self,
+        blob: Blob,
+        pieces: file_storage.Pieces,
+        content: Iterable[bytes],
+        *,
+        is_whole: bool,
+    ) -> None:
         self._blob = blob
         self._pieces = pieces
+        self._content = content
         self._iterator = self._verified_pieces() if is_whole else self._read_pieces()
         self.first_piece = next(self._iterator, b"")
         """The first piece, which iteration returns again."""
@@ -38,7 +48,9 @@ class Stream:
 
     def _read_pieces(self) -> Iterator[bytes]:
         try:
-            yield from self._pieces
+            yield from self._content
+        except DecryptionError as error:
+            raise blob_files.undeciphered_error(self._blob, error) from error
         except Exception as error:
             raise blob_files.unreadable_error(self._blob, error) from error
 
@@ -55,19 +67,34 @@ class Stream:
         yield last
 
 
-def stream_blob(blob: Blob, *, start: int = 0, stop: int | None = None) -> Stream:
+_UNKNOWN: Any = object()
+
+
+def stream_blob(
+    blob: Blob,
+    *,
+    start: int = 0,
+    stop: int | None = None,
+    cipher: FileCipher | None = _UNKNOWN,
+) -> Stream:
     """Open the file of a binary and compare its size.
+
+    ``cipher`` is that of :func:`blob_files.cipher_of_file`, for calls in threads.
 
     If the whole file is read, its hash is verified before the last piece is returned. A file of
     one piece is verified before this function returns.
     """
     is_whole = start == 0 and stop in (None, blob.size)
+    if cipher is _UNKNOWN:
+        cipher = blob_files.cipher_of_file(blob)
+    end = blob.size if stop is None else min(stop, blob.size)
+    first, last = (start, stop) if cipher is None else part_of_file(blob.size, start, end)
     try:
         pieces = file_storage.stream_file(
             blob_files.get_storage(blob.storage),
             blob.file,
-            start=start,
-            stop=None if is_whole else stop,
+            start=first,
+            stop=None if is_whole else last,
         )
     except FileNotFoundError as error:
         raise BlobNotFoundError(
@@ -76,11 +103,14 @@ def stream_blob(blob: Blob, *, start: int = 0, stop: int | None = None) -> Strea
         ) from error
     except Exception as error:
         raise blob_files.unreadable_error(blob, error) from error
-    if pieces.size != blob.size:
+    if pieces.size != blob_files.size_of_file(blob):
         pieces.close()
+        if cipher is not None:
+            raise blob_files.undeciphered_error(blob)
         raise blob_files.damaged_error(blob)
+    content = pieces if cipher is None else opened(cipher, pieces, blob.size, start, end)
     try:
-        return Stream(blob, pieces, is_whole=is_whole)
+        return Stream(blob, pieces, content, is_whole=is_whole)
     except BlobError:
         pieces.close()
         raise

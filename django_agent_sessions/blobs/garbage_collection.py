@@ -9,17 +9,18 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
 
-from django.core.exceptions import ImproperlyConfigured
 from django.core.files.storage import Storage
-from django.db import Error, connections, transaction
+from django.db import Error, transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from django_agent_sessions import conf
 from django_agent_sessions.blobs import file_storage
+from django_agent_sessions.content.sealed_files import FileCipher
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import BlobNotFoundError, ConfigurationError
 from django_agent_sessions.models import Blob, BlobReference, Session
+from django_agent_sessions.models.session_databases import databases_with_sessions
 
 from . import blob_files
 from .blob_rows import delete_blobs, delete_unreferenced, references_are_correct, update_references
@@ -73,7 +74,7 @@ def collect(
     Sessions are processed one by one, so that it needs little memory and can be interrupted.
     """
     alias = bridge.database(using)
-    databases, not_asked = _databases(alias)
+    databases, not_asked = databases_with_sessions(alias)
     result = CollectionResult(unavailable_databases=not_asked)
     for session in _sessions_to_clean(alias):
         result.rows += _drop_unused(alias, session, dry_run=dry_run)
@@ -96,25 +97,6 @@ def messages_using(binaries: Iterable[UUID], using: str | None = None) -> dict[U
     """Return the messages that use binaries."""
     rows = BlobReference.objects.using(bridge.database(using)).order_by("message")
     return {key: list(rows.filter(blob=key).values_list("message", flat=True)) for key in binaries}
-
-
-def _databases(using: str) -> tuple[list[str], list[str]]:
-    """Return the databases that may contain sessions, and those that cannot be queried."""
-    queried, failed = [using], []
-    for alias in connections:
-        if alias == using:
-            continue
-        try:
-            if connections[alias].vendor == "unknown":
-                # An alias in DATABASES without ENGINE.
-                continue
-            tables = connections[alias].introspection.table_names()
-        except (Error, ImproperlyConfigured):
-            failed.append(alias)
-            continue
-        if Blob._meta.db_table in tables:
-            queried.append(alias)
-    return queried, failed
 
 
 def _storages(using: str) -> list[str]:
@@ -219,11 +201,13 @@ def _find_lost(name: str, using: str, result: CollectionResult, *, verify: bool)
     rows = Blob.objects.using(using).filter(storage=name).order_by("pk")
     last: UUID | None = None
 
-    def fault(blob: Blob) -> BlobNotFoundError | None:
-        return _fault(blob, verify=verify)
+    def fault(given: tuple[Blob, FileCipher | None]) -> BlobNotFoundError | None:
+        return _fault(*given, verify=verify)
 
     while batch := list((rows if last is None else rows.filter(pk__gt=last))[:_BATCH]):
-        faults = dict(zip(batch, file_storage.in_parallel(fault, batch), strict=True))
+        # Sizes are compared without the keys.
+        given = [(blob, blob_files.cipher_of_file(blob) if verify else None) for blob in batch]
+        faults = dict(zip(batch, file_storage.in_parallel(fault, given), strict=True))
         for error in faults.values():
             if error is not None and not isinstance(error, BlobNotFoundError):
                 raise error
@@ -239,10 +223,11 @@ def _find_lost(name: str, using: str, result: CollectionResult, *, verify: bool)
         last = batch[-1].pk
 
 
-def _fault(blob: Blob, *, verify: bool) -> BlobNotFoundError | None:
+def _fault(blob: Blob, cipher: FileCipher | None, *, verify: bool) -> BlobNotFoundError | None:
     """Return the error of a file, or None. It is opened, because a storage may compress it."""
+    stop = None if verify else 1
     try:
-        with contextlib.closing(stream_blob(blob, stop=None if verify else 1)) as stream:
+        with contextlib.closing(stream_blob(blob, stop=stop, cipher=cipher)) as stream:
             for _ in stream:
                 pass
     except BlobNotFoundError as error:

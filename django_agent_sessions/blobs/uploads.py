@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from django.db import Error, transaction
 
 from django_agent_sessions import conf
 from django_agent_sessions.blobs.file_storage import in_parallel
+from django_agent_sessions.content import codec
 from django_agent_sessions.content.blob_refs import BlobRef
 from django_agent_sessions.db.db_errors import RetryError, is_conflict, is_uncertain
 from django_agent_sessions.exceptions import PayloadError
@@ -45,6 +46,14 @@ class MessageWithBinaries(Protocol):
         ...
 
 
+class _File(NamedTuple):
+    """A file in a storage, and the key that encrypts it."""
+
+    storage: str
+    name: str
+    key: UUID | None = None
+
+
 class Uploads:
     """The binaries of one write, which may be retried."""
 
@@ -67,7 +76,7 @@ class Uploads:
         self._hashes = {sha256 for message in messages for sha256 in message.hashes}
         self._known = known
         # Uploaded files without a committed row, by hash.
-        self._files: dict[str, tuple[str, str]] = {}
+        self._files: dict[str, _File] = {}
         # Names of the lost files of existing rows, by hash.
         self._lost: dict[str, str] = {}
 
@@ -109,15 +118,21 @@ class Uploads:
         missing = (wanted - existing.keys()) | self._lost.keys()
         if not missing:
             return
-        names = {sha256: blob_files.new_name(self._session) for sha256 in sorted(missing)}
+        # Here, because keys are read from the database.
+        ciphers = {sha256: codec.file_cipher(self._session, sha256) for sha256 in sorted(missing)}
+        new = {
+            sha256: _File(alias, blob_files.new_name(self._session), cipher.key if cipher else None)
+            for sha256, cipher in ciphers.items()
+        }
 
         def upload(sha256: str) -> None:
-            name = blob_files.save(alias, names[sha256], self._data[sha256][1])
-            self._files[sha256] = (alias, name)
+            file, cipher, data = new[sha256], ciphers[sha256], self._data[sha256][1]
+            name = blob_files.save(alias, file.name, cipher.seal(data) if cipher else data)
+            self._files[sha256] = file._replace(name=name)
 
         # A file may exist although writing it raised an error.
-        self._files |= {sha256: (alias, name) for sha256, name in names.items()}
-        failures = [error for error in in_parallel(upload, list(names)) if error is not None]
+        self._files |= new
+        failures = [error for error in in_parallel(upload, list(new)) if error is not None]
         if failures:
             self.discard()
             raise failures[0]
@@ -149,7 +164,7 @@ class Uploads:
         superfluous = [
             self._files[sha256]
             for sha256 in self._files.keys() & existing.keys()
-            if self._files[sha256][1] != existing[sha256].file
+            if self._files[sha256].name != existing[sha256].file
         ]
         if superfluous:
             transaction.on_commit(lambda: _delete(superfluous), self._using, robust=True)
@@ -162,9 +177,9 @@ class Uploads:
             if row.file != self._lost[sha256]:
                 # Another process has replaced the file.
                 continue
-            old_file = (row.storage, row.file)
-            row.storage, row.file = self._files[sha256]
-            row.save(using=self._using, update_fields=["storage", "file"])
+            old_file = _File(row.storage, row.file)
+            row.storage, row.file, row.data_key = self._files[sha256]
+            row.save(using=self._using, update_fields=["storage", "file", "data_key"])
             transaction.on_commit(functools.partial(_delete, [old_file]), self._using, robust=True)
 
     def create_references(self) -> None:
@@ -179,7 +194,7 @@ class Uploads:
 
     def _row(self, sha256: str) -> Blob:
         reference, _ = self._data[sha256]
-        alias, name = self._files[sha256]
+        alias, name, key = self._files[sha256]
         return Blob(
             session_id=self._session,
             sha256=sha256,
@@ -187,9 +202,10 @@ class Uploads:
             media_type=reference.media_type,
             storage=alias,
             file=name,
+            data_key=key,
         )
 
 
-def _delete(written: Iterable[tuple[str, str]]) -> None:
-    for alias, name in written:
+def _delete(written: Iterable[_File]) -> None:
+    for alias, name, _ in written:
         blob_files.delete_stored_files(alias, [name])

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 from uuid import UUID
 
+from django_agent_sessions.content.sealed_files import FileCipher
 from django_agent_sessions.exceptions import EncryptionKeyError
 
 
@@ -35,6 +37,8 @@ class Codec(ABC):
     """Whether a search for words would miss what is encrypted."""
     hides_text = False
     """Whether the column ``text`` of messages stays empty, because it would repeat the payload."""
+    hides_metadata = False
+    """Whether the metadata of sessions is sealed, and cannot be filtered."""
 
     @abstractmethod
     def seal(self, row: UUID, column: str, text: str, holder: Holder) -> str:
@@ -74,6 +78,28 @@ class Codec(ABC):
     def remember(self, session: UUID, owner: Any) -> None:  # noqa: B027 - a hook, empty by default
         """Learn the owner of a session that was read, which saves a query."""
 
+    def file_cipher(self, session: UUID, sha256: str) -> FileCipher | None:
+        """Return what encrypts the file of a new binary; None if files are stored as they are."""
+        return None
+
+    def find_file_cipher(self, key: UUID, session: UUID, sha256: str) -> FileCipher:
+        """Return what decrypts the file of a binary, given the key of its row."""
+        raise _no_encryption()
+
+    def keys_of(self, owner: Any) -> list[str]:
+        """Return the ids of an owner's keys, the owner given by the primary key."""
+        return []
+
+    def beginnings(self, keys: Sequence[str]) -> tuple[list[str], list[bytes]]:
+        """Return how texts and bytes begin that one of some keys has sealed."""
+        return [], []
+
+    def destroy_keys(self, keys: Sequence[str]) -> None:  # noqa: B027 - as the one before
+        """Delete keys for good, and forget them."""
+
+    def forget(self) -> None:  # noqa: B027 - as the one before
+        """Forget what was kept in memory, so that the next use reads it."""
+
 
 def install(codec: Codec | None) -> Codec | None:
     """Store content with a codec from now on, or as plain text; return the previous codec."""
@@ -107,6 +133,11 @@ def refuses_search() -> bool:
     return _codec is not None and _codec.refuses_search
 
 
+def hides_metadata() -> bool:
+    """Return whether the metadata of sessions is sealed."""
+    return _codec is not None and _codec.hides_metadata
+
+
 def remember(session: UUID, owner: Any) -> None:
     """Tell the codec the owner of a session that was read."""
     if _codec is not None:
@@ -123,6 +154,18 @@ def seal_bytes(row: UUID, column: str, data: bytes, holder: Holder) -> bytes:
     if _codec is not None:
         return _codec.seal_bytes(row, column, data, holder)
     return plain_bytes(data)
+
+
+def file_cipher(session: UUID, sha256: str) -> FileCipher | None:
+    """Return what encrypts the file of a new binary; None if files are stored as they are."""
+    return None if _codec is None else _codec.file_cipher(session, sha256)
+
+
+def find_file_cipher(key: UUID, session: UUID, sha256: str) -> FileCipher:
+    """Return what decrypts the file of a binary, given the key of its row."""
+    if _codec is None:
+        raise _no_encryption()
+    return _codec.find_file_cipher(key, session, sha256)
 
 
 def plain_bytes(data: bytes) -> bytes:
@@ -155,13 +198,41 @@ def open_selected(selected: str) -> str:
     return _codec.open_selected(row, split_columns(column), stored)
 
 
+def open_stored(row: UUID, columns: str, stored: str) -> str:
+    """Return what a stored text of a row contains; :func:`either` has joined the columns."""
+    if _codec is None:
+        refuse_sealed(stored)
+        return stored
+    return _codec.open_selected(row.hex, split_columns(columns), stored)
+
+
+def is_current(stored: str, holder: Holder) -> bool:
+    """Return whether a stored text has the form in which it would be written now."""
+    return _codec is None or _codec.is_current(stored, holder)
+
+
+def is_selected(text: str) -> bool:
+    """Return whether a text was selected with its row."""
+    return _SELECTED.match(text) is not None
+
+
+def marked(text: str) -> str:
+    """Return a text that is not JSON as it is stored without being sealed."""
+    return PLAIN_TEXT + text if text.startswith(PLAIN_TEXT) or ENVELOPE.match(text) else text
+
+
+def unmarked(stored: str) -> str:
+    """Return the text that :func:`marked` has been given."""
+    return stored[1:] if stored.startswith(PLAIN_TEXT) else stored
+
+
 def stored_part(selected: str) -> str:
     """Return the stored text of a column that was selected with its row."""
     return selected if _codec is None else selected.split(SEPARATOR, 2)[-1]
 
 
 def refuse_sealed(text: str) -> None:
-    """Raise EncryptionKeyError if a text that is not JSON is encrypted, and no codec opens it."""
+    """Raise EncryptionKeyError if a text is encrypted, and no codec opens it."""
     if _codec is None and ENVELOPE.match(text):
         raise _no_encryption()
 
@@ -184,10 +255,13 @@ def either(*columns: str) -> str:
 
 ENVELOPE = re.compile(r"enc\d+:")
 """The beginning of an encrypted text, with its version. No JSON begins so."""
+PLAIN_TEXT = "\x1f"
+"""Stands before a plain text, if it is not JSON, that begins like an encrypted one."""
 BYTES_ENVELOPE = b"\x00enc"
 """The beginning of encrypted bytes."""
 PLAIN_BYTES = b"\x00plain:"
 """Stands before plain bytes that begin like encrypted ones."""
 SEPARATOR = "/"
 _OR = "|"
+_SELECTED = re.compile(r"[0-9a-f-]{32,36}/[^/]+/")
 _codec: Codec | None = None

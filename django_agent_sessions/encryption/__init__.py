@@ -46,11 +46,12 @@ def options_problem(options: dict[str, Any]) -> str:
         return f"{where}['KEY_DATABASE'] is {alias!r}, which is not an alias in DATABASES"
     if type(seconds) not in (int, float) or seconds < 0:
         return f"{where}['CACHE_SECONDS'] must be a number of seconds, 0 or more"
-    if type(options.get("DECRYPT_ONLY", False)) is not bool:
-        return f"{where}['DECRYPT_ONLY'] must be True or False"
+    for name in ("DECRYPT_ONLY", "METADATA"):
+        if type(options.get(name, False)) is not bool:
+            return f"{where}[{name!r}] must be True or False"
     return ""
 
 
-_OPTIONS = frozenset({"KEYS", "KEY_DATABASE", "CACHE_SECONDS", "DECRYPT_ONLY"})
+_OPTIONS = frozenset({"KEYS", "KEY_DATABASE", "CACHE_SECONDS", "DECRYPT_ONLY", "METADATA"})
 _configured: EncryptionCodec | None = None
 _before: codec.Codec | None = None

@@ -21,7 +21,7 @@ from . import master_keys
 from .envelope import cipher_of, unwrap, wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -121,8 +121,8 @@ class DataKeys:
                 "with the data of its owner, or KEY_DATABASE names another database"
             )
         found = self._unwrapped(row)
-        if key_id not in self._uncommitted:
-            self._by_id.put(key_id, found)
+        # Also if it is rolled back: then nothing that it has encrypted is stored.
+        self._by_id.put(key_id, found)
         return found
 
     def create(self, owner: str, generation: int) -> DataKey:
@@ -144,6 +144,16 @@ class DataKeys:
         if stored is None:
             raise EncryptionKeyError("another process deleted a new data key; try again")
         return stored
+
+    def ids(self, owner: str) -> list[str]:
+        """Return the ids of an owner's keys, of all generations."""
+        rows = DataKey.objects.using(self.alias).filter(owner=owner).order_by("generation")
+        return [key.hex for key in rows.values_list("pk", flat=True)]
+
+    def destroy(self, ids: Sequence[str]) -> None:
+        """Delete keys, and forget all that are in memory."""
+        DataKey.objects.using(self.alias).filter(pk__in=list(map(UUID, ids))).delete()
+        self.forget()
 
     def rotate(self) -> int:
         """Create the next key of each owner; return their number.

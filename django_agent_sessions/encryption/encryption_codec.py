@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from django_agent_sessions.models import Session
 
 from . import envelope
 from .data_keys import CachedKey, DataKeys, TimedCache
+from .file_cipher import ChunkCipher
 
 _OWNER_SECONDS = 60.0
 
@@ -30,6 +31,7 @@ class EncryptionCodec(Codec):
         self._encrypts = not options.get("DECRYPT_ONLY", False)
         # A column beside the payload would say what it says.
         self.hides_text = self._encrypts
+        self.hides_metadata = bool(options.get("METADATA", False))
         self.keys = DataKeys(options)
         self._owners: TimedCache[UUID, str] = TimedCache(_OWNER_SECONDS)
 
@@ -82,6 +84,24 @@ class EncryptionCodec(Codec):
 
     def remember(self, session: UUID, owner: Any) -> None:
         self._owners.put(session, owner_name(owner))
+
+    def file_cipher(self, session: UUID, sha256: str) -> ChunkCipher | None:
+        if not self._encrypts:
+            return None
+        return ChunkCipher(self.key_for(session), session, sha256)
+
+    def find_file_cipher(self, key: UUID, session: UUID, sha256: str) -> ChunkCipher:
+        return ChunkCipher(self.keys.find(key.hex), session, sha256)
+
+    def keys_of(self, owner: Any) -> list[str]:
+        return self.keys.ids(owner_name(owner))
+
+    def beginnings(self, keys: Sequence[str]) -> tuple[list[str], list[bytes]]:
+        return list(map(envelope.prefix, keys)), list(map(envelope.prefix_of_bytes, keys))
+
+    def destroy_keys(self, keys: Sequence[str]) -> None:
+        self.keys.destroy(keys)
+        self.forget()
 
     def forget(self) -> None:
         """Forget keys and owners, so that the next use reads them."""

@@ -37,6 +37,11 @@ def prefix(key_id: str) -> str:
     return f"{VERSION}:{key_id}:"
 
 
+def prefix_of_bytes(key_id: str) -> bytes:
+    """Return how all bytes begin that a data key encrypted."""
+    return _BYTES_VERSION + bytes.fromhex(key_id)
+
+
 def seal_text(cipher: AESGCM, key_id: str, context: str, text: str) -> str:
     """Encrypt a text. ``context`` names its row and column."""
     nonce = os.urandom(_NONCE)
@@ -75,7 +80,7 @@ def seal_bytes(cipher: AESGCM, key_id: str, context: str, data: bytes) -> bytes:
     """Encrypt bytes."""
     nonce = os.urandom(_NONCE)
     sealed = cipher.encrypt(nonce, data, _associated(key_id, context))
-    return b"".join((_BYTES_VERSION, bytes.fromhex(key_id), nonce, sealed))
+    return b"".join((prefix_of_bytes(key_id), nonce, sealed))
 
 
 def key_of_bytes(stored: bytes) -> str:

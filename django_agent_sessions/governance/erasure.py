@@ -43,6 +43,7 @@ from django_agent_sessions.values import observing
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, owner_key
 
 from . import reasons
+from .erased_keys import DETAIL, PersonKeys, destroyed_keys
 from .erasure_receipt import ErasureReceipt, hashed, verify
 from .person_data import PersonData
 from .redaction import WholeMessage, redact
@@ -120,12 +121,15 @@ class _Erasure:
     counts: dict[str, int] = field(init=False)
     person: str = field(init=False)
     data: PersonData = field(init=False)
+    keys: PersonKeys = field(init=False)
+    keys_kept: list[str] = field(default_factory=list)
     fork_messages: list[str] = field(default_factory=list)
     files_left: int = 0
 
     def __post_init__(self) -> None:
         self.person = hashed("person", self.key)
         self.data = PersonData(self.using, self.key)
+        self.keys = PersonKeys(self.using, self.key)
         self.names = self.data.names()
         self.fork_keys = self.data.forks()
         self.counts = self._count()
@@ -157,6 +161,7 @@ class _Erasure:
             "audit_events": self.data.audit_events.count(),
             "fork_sessions": len(self.fork_keys),
             "fork_messages": sum(copies),
+            "keys": len(self.keys.ids),
         }
 
     def _blobs(self) -> QuerySet[Blob]:
@@ -189,15 +194,28 @@ class _Erasure:
         self.data.usage.delete()
         audit.pseudonymize(str(self.key), self.names, self.person, using=self.using)
         self.files_left = _delete_files(files)
-        figures = {name: count for name, count in self.counts.items() if count}
-        event = audit.record(
+        # Created while it ran, too.
+        self.keys = PersonKeys(self.using, self.key)
+        are_free = self.keys.release()
+        self.keys_kept = [] if are_free else self.keys.ids
+        self.counts["keys"] = len(self.keys.ids) if are_free else 0
+        event = self._record(reason, actor)
+        # After the event, from which a receipt after an interruption names them.
+        if are_free:
+            self.keys.destroy()
+        return self.receipt(actor, event=event)
+
+    def _record(self, reason: str, actor: Any) -> AuditEvent:
+        figures: dict[str, Any] = {name: count for name, count in self.counts.items() if count}
+        if figures.get("keys"):
+            figures[DETAIL] = self.keys.ids
+        return audit.record(
             AuditEvent.Action.ERASED,
             actor=actor,
             reason=reason,
             details={"person": self.person, "forks": self.how, **figures},
             using=self.using,
         )
-        return self.receipt(actor, event=event)
 
     def _is_person(self, actor: Any) -> bool:
         return str(getattr(actor, "pk", None)) == str(self.key) or str(actor) in self.names
@@ -251,6 +269,8 @@ class _Erasure:
             fork_messages=sorted(self.fork_messages),
             held=_hashes(held_keys),
             files_left=self.files_left,
+            keys=[] if dry_run else destroyed_keys(self.using, self.person),
+            keys_kept=self.keys_kept,
             dry_run=dry_run,
             held_sessions=held_keys,
         )

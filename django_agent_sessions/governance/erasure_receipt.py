@@ -25,6 +25,8 @@ from django_agent_sessions.models import (
     UsageRollup,
 )
 
+from .erased_keys import existing_keys
+
 _SALT = "agent_sessions.erasure"
 _BATCH = 2000
 _HASH_LENGTH = 32
@@ -49,7 +51,7 @@ class ErasureReceipt:
         forks: ``"redact"`` or ``"delete"``.
         counts: Numbers of rows by what they are: ``sessions``, ``messages``, ``feedback``,
             ``objects``, ``usage``, ``audit_events``, ``fork_sessions``, ``fork_messages``,
-            ``files``.
+            ``files``, ``keys``.
         sessions: Hashes of the primary keys of the erased sessions, also of the runs before that
             were interrupted.
         fork_sessions: Hashes of the forks of other owners.
@@ -58,6 +60,9 @@ class ErasureReceipt:
             erasure is refused then.
         files_left: Number of files that could not be deleted from their storage;
             ``manage.py agent_sessions_gc`` deletes them.
+        keys: Ids of the person's data keys that were destroyed, also by runs before.
+        keys_kept: Ids of those that were kept, because a row that they encrypted could not be
+            encrypted by another key, or is in another database.
         dry_run: Whether nothing was changed.
         held_sessions: Primary keys of the sessions under legal hold; not in the file.
     """
@@ -73,6 +78,8 @@ class ErasureReceipt:
     fork_messages: Sequence[str]
     held: Sequence[str]
     files_left: int
+    keys: Sequence[str]
+    keys_kept: Sequence[str]
     dry_run: bool
     held_sessions: Sequence[UUID] = field(default=(), repr=False)
 
@@ -130,6 +137,8 @@ def _problems(receipt: Mapping[str, Any], secret: Any, using: str) -> Iterator[s
     for what, values in _person_columns(using):
         if any(hashed("person", value, secret=secret) == person for value in values):
             yield f"{what} of the person are in the database"
+    if existing_keys(receipt.get("keys", ()), using):
+        yield "a destroyed data key is in the database"
     erased, forks = set(receipt["sessions"]), set(receipt["fork_sessions"])
     present = _present(Session.objects.using(using), "session", erased | forks, secret)
     originals = RedactedOriginal.objects.using(using).order_by().values_list("session", flat=True)

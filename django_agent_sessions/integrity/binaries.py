@@ -10,10 +10,11 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, QuerySet
 
 from django_agent_sessions.blobs import file_storage, garbage_collection, stream_blob
-from django_agent_sessions.blobs.blob_files import DamagedBlobError
+from django_agent_sessions.blobs.blob_files import DamagedBlobError, cipher_of_file
 from django_agent_sessions.content import exact_json
 from django_agent_sessions.content.blob_refs import references
-from django_agent_sessions.exceptions import BlobNotFoundError
+from django_agent_sessions.content.sealed_files import FileCipher
+from django_agent_sessions.exceptions import BlobNotFoundError, EncryptionKeyError
 from django_agent_sessions.models import Blob, BlobReference, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 
@@ -95,7 +96,7 @@ class BinaryCheck:
         rows = Blob.objects.using(self._batch.using).filter(session__in=self._batch.sessions)
         for part in key_batches(rows):
             blobs = list(rows.filter(pk__in=[key for (key,) in part]))
-            outcomes = file_storage.in_parallel(_read_error, blobs)
+            outcomes = file_storage.in_parallel(_read_error, list(map(_with_cipher, blobs)))
             for blob, outcome in zip(blobs, outcomes, strict=True):
                 if outcome is None:
                     continue
@@ -126,9 +127,22 @@ def check_storage_files(using: str, *, mend: bool) -> tuple[list[Finding], int]:
     return findings, len(collection.files) if mend else 0
 
 
-def _read_error(blob: Blob) -> BlobNotFoundError | None:
+def _with_cipher(blob: Blob) -> tuple[Blob, FileCipher | EncryptionKeyError | None]:
+    # A missing key is not the fault of the file.
     try:
-        with contextlib.closing(stream_blob(blob)) as stream:
+        return blob, cipher_of_file(blob)
+    except EncryptionKeyError as error:
+        return blob, error
+
+
+def _read_error(
+    given: tuple[Blob, FileCipher | EncryptionKeyError | None],
+) -> BlobNotFoundError | None:
+    blob, cipher = given
+    if isinstance(cipher, EncryptionKeyError):
+        raise cipher
+    try:
+        with contextlib.closing(stream_blob(blob, cipher=cipher)) as stream:
             for _ in stream:
                 pass
     except BlobNotFoundError as error:

@@ -109,6 +109,7 @@ class Migration(migrations.Migration):
                     models.CharField(editable=False, max_length=100, verbose_name="storage"),
                 ),
                 ("file", models.CharField(editable=False, max_length=255, verbose_name="file")),
+                ("data_key", models.UUIDField(editable=False, null=True, verbose_name="data key")),
                 (
                     "created_at",
                     models.DateTimeField(
@@ -164,9 +165,16 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "title",
-                    models.CharField(blank=True, default="", max_length=255, verbose_name="title"),
+                    django_agent_sessions.models.fields.ContentTextField(
+                        blank=True, default="", max_length=255, verbose_name="title"
+                    ),
                 ),
-                ("metadata", models.JSONField(blank=True, default=dict, verbose_name="metadata")),
+                (
+                    "metadata",
+                    django_agent_sessions.models.fields.ContentJSONField(
+                        blank=True, default=dict, verbose_name="metadata"
+                    ),
+                ),
                 (
                     "origin",
                     models.JSONField(blank=True, editable=False, null=True, verbose_name="origin"),

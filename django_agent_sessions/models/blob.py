@@ -27,6 +27,8 @@ class Blob(SessionRelated):
     # By value: a project that changes its storage can still read files in the old one.
     storage = models.CharField(_("storage"), max_length=100, editable=False)
     file = models.CharField(_("file"), max_length=255, editable=False)
+    # The primary key of the DataKey that encrypts the file, by value: it may be elsewhere.
+    data_key = models.UUIDField(_("data key"), null=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
 
     objects = RowQuerySet.as_manager()

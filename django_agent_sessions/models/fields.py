@@ -1,9 +1,8 @@
-"""Model fields: exactly compared ids and exact JSON."""
+"""Model fields: exactly compared ids, exact JSON, and short texts and JSON that can be sealed."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -11,21 +10,23 @@ from uuid import UUID
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import Col
+from django.db.models.fields.json import KeyTransform
 
 from django_agent_sessions.content import codec, exact_json
-from django_agent_sessions.content.codec import Holder, Owned
+from django_agent_sessions.content.codec import Holder
 from django_agent_sessions.db.vendors import database_vendor
-from django_agent_sessions.models.shared_text import with_text
+from django_agent_sessions.exceptions import EncryptedSearchError
+from django_agent_sessions.models.content_field import ContentColumn, ContentField, SealedText
 from django_agent_sessions.values.ids import MAX_ID_LENGTH
 
 if TYPE_CHECKING:
-    from django_agent_sessions.models.querysets import HeldQuerySet
-
     # Fields are generic for the type checker only.
     _CharField = models.CharField[str, str]
+    _JSONField = models.JSONField[Any, Any]
     _TextField = models.TextField[Any, Any]
 else:
     _CharField = models.CharField
+    _JSONField = models.JSONField
     _TextField = models.TextField
 
 _EXACT_COLLATIONS = {
@@ -65,83 +66,17 @@ class CorruptPayload:
         return f"<CorruptPayload of {len(self.text)} characters>"
 
 
-@dataclass(frozen=True, slots=True)
-class SealedText:
-    """A text that was sealed for its row and column, as it is stored."""
-
-    text: str
-
-
-class ContentColumn(Col):
-    """A content column: the whole payload, with the text that it shares with another column.
-
-    It is selected with its row's key if a codec needs it to open the text.
-    """
-
-    target: ExactJSONField
-
-    def as_sql(self, compiler: Any, connection: Any) -> Any:
-        sql, params = super().as_sql(compiler, connection)
-        if (text := self.target.shared_text) is None:
-            return sql, params
-        text_sql, _ = compiler.compile(Col(self.alias, text))
-        return with_text(connection.vendor, sql, text_sql), params
-
-    def select_format(self, compiler: Any, sql: str, params: Any) -> Any:
-        if codec.is_plain():
-            return sql, params
-        key, _ = compiler.compile(Col(self.alias, self.target.model._meta.pk))
-        return with_row(compiler.connection, self.target, key, sql), params
-
-
-class ExactJSONField(_TextField):
+class ExactJSONField(ContentField, _TextField):
     """JSON that is read exactly as it was written, with its key order, on every database.
 
     See ``content.exact_json`` for the supported values. An invalid text is read as
-    :class:`CorruptPayload`. With a codec, a value that is written by ``update()`` has to be sealed
-    first: see :func:`sealed_columns`.
+    :class:`CorruptPayload`.
     """
 
     if TYPE_CHECKING:
         # django-stubs reads the accepted types here: any JSON value, not only text.
         _pyi_private_set_type: Any
         _pyi_private_get_type: Any
-
-    @functools.cached_property
-    def is_content(self) -> bool:
-        """Whether the column contains words of a conversation, as its model declares."""
-        declared = getattr(self.model, "content_columns", None)
-        return declared is not None and self.name in declared.stored
-
-    @functools.cached_property
-    def shared_text(self) -> models.Field[Any, Any] | None:
-        """The column whose text the stored payload leaves out."""
-        model: Any = self.model
-        declared = getattr(model, "content_columns", None)
-        name = None if declared is None else declared.shared_text.get(self.name)
-        return None if name is None else model._meta.get_field(name)
-
-    @functools.cached_property
-    def codec_column(self) -> str:
-        """The name of the column for a codec."""
-        return f"{self.model._meta.db_table}.{self.column}"
-
-    @functools.cached_property
-    def opened_as(self) -> str:
-        """The names of the columns for which its texts may have been sealed."""
-        model: Any = self.model
-        source = model.content_columns.copied_from.get(self.name)
-        others = [model._meta.get_field(source).codec_column] if source else []
-        return codec.either(self.codec_column, *others)
-
-    def get_col(self, alias: str, output_field: Any = None) -> ContentColumn:
-        if alias == self.model._meta.db_table and output_field in (None, self):
-            return self.cached_col
-        return ContentColumn(alias, self, output_field)
-
-    @functools.cached_property
-    def cached_col(self) -> ContentColumn:
-        return ContentColumn(self.model._meta.db_table, self)
 
     def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
         if value is None:
@@ -156,28 +91,13 @@ class ExactJSONField(_TextField):
         except ValueError:
             return CorruptPayload(codec.stored_part(value))
 
-    def pre_save(self, model_instance: models.Model, add: bool) -> Any:
-        value = super().pre_save(model_instance, add)
-        if codec.is_plain() or not self.is_content:
-            return value
-        return self.sealed(model_instance.pk, value, holder_of(model_instance))
-
-    def sealed(self, key: Any, value: Any, holder: Holder) -> Any:
-        """Return the value to write to the column of a row: sealed, if there is a codec."""
-        if codec.is_plain() or not self.is_content or isinstance(value, SealedText):
-            return value
-        text = self._text(value)
-        return (
-            text if text is None else SealedText(codec.seal(key, self.codec_column, text, holder))
-        )
-
     def get_prep_value(self, value: Any) -> str | None:
         if isinstance(value, SealedText):
             return value.text
         is_open = not (isinstance(value, CorruptPayload) or (value is None and self.null))
         if is_open and self.is_content and not codec.is_plain():
             raise TypeError(f"{self} has to be sealed with the key of its row before it is written")
-        return self._text(value)
+        return self.text_of(value)
 
     def to_python(self, value: Any) -> Any:
         """Decode text from a fixture; other values stay unchanged."""
@@ -185,65 +105,159 @@ class ExactJSONField(_TextField):
 
     def value_to_string(self, obj: models.Model) -> str:
         """Return the stored text for serializers (``dumpdata``), to keep bytes and key order."""
-        return self._text(self.value_from_object(obj)) or ""
+        return self.text_of(self.value_from_object(obj)) or ""
 
-    def _text(self, value: Any) -> str | None:
+    def text_of(self, value: Any) -> str | None:
         if value is None:
             return None if self.null else "null"
         return value.text if isinstance(value, CorruptPayload) else exact_json.dumps(value)
 
 
-def sealed_columns(
-    model: type[models.Model], key: Any, columns: Mapping[str, Any], holder: Holder
-) -> Mapping[str, Any]:
-    """Return values for ``update()`` of one row, with the content columns sealed for it."""
-    if codec.is_plain():
-        return columns
-    fields = {name: model._meta.get_field(name) for name in columns}
-    return {
-        name: field.sealed(key, columns[name], holder)
-        if isinstance(field, ExactJSONField)
-        else columns[name]
-        for name, field in fields.items()
-    }
+class ContentTextField(ContentField, _CharField):
+    """A short text, whose column has room for its sealed form. An empty text is not sealed."""
+
+    def get_internal_type(self) -> str:
+        return "TextField"
+
+    def from_db_value(self, value: str | None, expression: Any, connection: Any) -> str | None:
+        if value is None:
+            return None
+        if codec.is_plain():
+            if value.startswith(_UNUSUAL):
+                codec.refuse_sealed(value)
+                return codec.unmarked(value)
+            return value
+        if not (isinstance(expression, ContentColumn) or codec.is_selected(value)):
+            if codec.ENVELOPE.match(value):
+                raise EncryptedSearchError(_NOT_COMPUTED)
+            return codec.unmarked(value)
+        stored = codec.stored_part(value)
+        if not stored or stored.startswith(codec.PLAIN_TEXT):
+            return stored[1:]
+        try:
+            return codec.open_selected(value)
+        except ValueError:
+            return stored
+
+    def get_lookup(self, lookup_name: str) -> Any:
+        if codec.refuses_search() and self.is_content and lookup_name not in _WITH_EMPTY:
+            raise EncryptedSearchError(_NOT_COMPUTED)
+        return super().get_lookup(lookup_name)
+
+    def get_db_prep_save(self, value: Any, connection: Any) -> Any:
+        is_open = isinstance(value, str) and value and self.is_content
+        if is_open and not codec.is_plain():
+            raise TypeError(f"{self} has to be sealed with the key of its row before it is written")
+        return super().get_db_prep_save(value, connection)
+
+    def get_prep_value(self, value: Any) -> str | None:
+        if isinstance(value, SealedText):
+            return value.text
+        text: str | None = super().get_prep_value(value)
+        if not text or not self.is_content:
+            return text
+        if codec.is_plain():
+            return codec.marked(text)
+        raise EncryptedSearchError(_NOT_COMPUTED)
+
+    def text_of(self, value: Any) -> str | None:
+        return None if value is None else str(value)
+
+    def seal_text(self, key: Any, text: str, holder: Holder) -> str:
+        sealed = super().seal_text(key, text, holder) if text else text
+        return codec.marked(text) if sealed == text else sealed
+
+    def open_text(self, key: UUID, stored: str) -> str:
+        if not stored or stored.startswith(codec.PLAIN_TEXT):
+            return stored[1:]
+        return super().open_text(key, stored)
+
+    def is_current(self, stored: str, holder: Holder) -> bool:
+        return not stored or super().is_current(stored, holder)
 
 
-def update_one(rows: HeldQuerySet[Any], content: Mapping[str, Any], **columns: Any) -> int:
-    """Update the one row of a queryset, with its content columns sealed for it.
-
-    The caller has locked the row's session, and checked it for a legal hold.
-    """
-    if codec.is_plain():
-        return rows.update_locked(**content, **columns)
-    row = rows.values_list("pk", "session").first()
-    if row is None:
-        return 0
-    key, session = row
-    sealed = sealed_columns(rows.model, key, content, session)
-    return rows.filter(pk=key).update_locked(**sealed, **columns)
+_UNUSUAL = ("enc", codec.PLAIN_TEXT)
+_WITH_EMPTY = ("exact", "in", "isnull")
+_NOT_COMPUTED = (
+    "the column is encrypted, so the database cannot search, compare or change its words"
+)
 
 
-def holder_of(row: Any) -> Holder:
-    """Return whose content a row of a content model is."""
-    path = row.content_columns.session
-    if path == "pk":
-        # A new session is not in its table yet.
-        return Owned(row.owner_id)
-    *parents, last = path.split("__")
-    for name in parents:
-        row = getattr(row, name)
-    session: UUID = getattr(row, f"{last}_id")
-    return session
+class ContentJSONField(ContentField, _JSONField):
+    """A JSON object, which is a sealed JSON string if a codec hides metadata, unless empty."""
+
+    def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
+        if value is None or isinstance(expression, KeyTransform):
+            return super().from_db_value(value, expression, connection)
+        if not codec.is_plain() and codec.is_selected(value):
+            value = opened_json(value)
+        found = super().from_db_value(value, expression, connection)
+        if isinstance(found, str) and codec.ENVELOPE.match(found):
+            codec.refuse_sealed(found)
+            raise EncryptedSearchError(_NOT_COMPUTED)
+        return found
+
+    def get_lookup(self, lookup_name: str) -> Any:
+        if lookup_name != "isnull":
+            self._refuse_search()
+        return super().get_lookup(lookup_name)
+
+    def get_transform(self, name: str) -> Any:
+        self._refuse_search()
+        return super().get_transform(name)
+
+    def _refuse_search(self) -> None:
+        if codec.hides_metadata() and self.is_content:
+            raise EncryptedSearchError(_NOT_COMPUTED)
+
+    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
+        if isinstance(value, SealedText):
+            return value.text
+        if value and codec.hides_metadata() and self.is_content and isinstance(value, dict):
+            raise TypeError(f"{self} has to be sealed with the key of its row before it is written")
+        return super().get_db_prep_value(value, connection, prepared)
+
+    def as_text(self, connection: BaseDatabaseWrapper, sql: str) -> str:
+        return f"CAST({sql} AS text)" if connection.vendor == "postgresql" else sql
+
+    def sealed(self, key: Any, value: Any, holder: Holder) -> Any:
+        return super().sealed(key, value, holder) if codec.hides_metadata() else value
+
+    def text_of(self, value: Any) -> str | None:
+        return None if value is None else json.dumps(value, cls=self.encoder)
+
+    def seal_text(self, key: Any, text: str, holder: Holder) -> str:
+        if text == _EMPTY or not codec.hides_metadata():
+            return text
+        sealed = super().seal_text(key, text, holder)
+        return text if sealed == text else json.dumps(sealed)
+
+    def open_text(self, key: UUID, stored: str) -> str:
+        sealed = _sealed_in(stored)
+        return stored if sealed is None else super().open_text(key, sealed)
+
+    def is_current(self, stored: str, holder: Holder) -> bool:
+        if (sealed := _sealed_in(stored)) is not None:
+            return codec.hides_metadata() and super().is_current(sealed, holder)
+        return stored == _EMPTY or not codec.hides_metadata() or super().is_current(stored, holder)
 
 
-def with_row(connection: BaseDatabaseWrapper, field: ExactJSONField, key: str, text: str) -> str:
-    """Return the SQL of a column's text with its row's key, as a codec opens it."""
-    if codec.is_plain() or not field.is_content:
-        return text
-    between = f"'{codec.SEPARATOR}{field.opened_as}{codec.SEPARATOR}'"
-    if connection.vendor == "mysql":
-        return f"CONCAT({key}, {between}, {text})"
-    return f"CAST({key} AS text) || {between} || {text}"
+_EMPTY = "{}"
+
+
+def _sealed_in(stored: str) -> str | None:
+    """Return the sealed text that is stored as a JSON string; None for an object."""
+    found = json.loads(stored) if stored.startswith('"') else None
+    return found if isinstance(found, str) and codec.ENVELOPE.match(found) else None
+
+
+def opened_json(selected: str) -> str:
+    """Return the text of a :class:`ContentJSONField` that was selected with its row."""
+    stored = codec.stored_part(selected)
+    sealed = _sealed_in(stored)
+    if sealed is None:
+        return stored
+    return codec.open_selected(selected[: -len(stored)] + sealed)
 
 
 def decode_payload(text: str) -> Any:

@@ -9,7 +9,7 @@ from django.db import models
 from django_agent_sessions.content import codec
 
 from .content_columns import content_columns_of
-from .fields import ExactJSONField, holder_of
+from .content_field import ContentField, holder_of
 
 
 def seal_loaded_row(instance: models.Model, raw: bool = False, **kwargs: Any) -> None:
@@ -17,7 +17,7 @@ def seal_loaded_row(instance: models.Model, raw: bool = False, **kwargs: Any) ->
     if not raw or codec.is_plain():
         return
     for field in instance._meta.concrete_fields:
-        if isinstance(field, ExactJSONField) and field.is_content:
+        if isinstance(field, ContentField) and field.is_content:
             value = field.value_from_object(instance)
             sealed = field.sealed(instance.pk, value, holder_of(instance))
             setattr(instance, field.attname, sealed)

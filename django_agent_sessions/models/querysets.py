@@ -25,7 +25,8 @@ from django.db.models import (
 from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 
-from django_agent_sessions.exceptions import AuditError
+from django_agent_sessions.content import codec
+from django_agent_sessions.exceptions import AuditError, EncryptedSearchError
 from django_agent_sessions.models import deletion, holds
 from django_agent_sessions.models.lifetimes import Lifetimes
 from django_agent_sessions.models.shared_text import keeping_payloads
@@ -146,8 +147,13 @@ class SessionQuerySet(HeldQuerySet["tables.Session"]):
         return self.filter(reached(owner))
 
     def metadata(self, **values: Any) -> Self:
-        """Filter by values of the metadata: ``metadata(team="blue")``."""
+        """Filter by values of the metadata: ``metadata(team="blue")``.
+
+        Raises EncryptedSearchError if metadata is encrypted.
+        """
         rows = self
+        if codec.hides_metadata():
+            raise EncryptedSearchError("metadata is encrypted, so it cannot be filtered")
         for key, value in values.items():
             name = f"metadata_value_{len(rows.query.annotations)}"
             rows = rows.alias(**{name: KeyTransform(key, "metadata")}).filter(**{name: value})

@@ -12,7 +12,12 @@ from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions.models import deletion, holds
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
-from django_agent_sessions.models.fields import ExactJSONField, IdField
+from django_agent_sessions.models.fields import (
+    ContentJSONField,
+    ContentTextField,
+    ExactJSONField,
+    IdField,
+)
 from django_agent_sessions.models.holds import HeldModel
 from django_agent_sessions.models.querysets import MessageQuerySet, RowQuerySet, SessionQuerySet
 from django_agent_sessions.models.shared_text import store_whole_payloads
@@ -62,8 +67,8 @@ class Session(HeldModel):
     external_id = IdField(  # type: ignore[misc] # the only id that is nullable
         _("external id"), null=True, blank=True
     )
-    title = models.CharField(_("title"), max_length=255, blank=True, default="")
-    metadata = models.JSONField(_("metadata"), default=dict, blank=True)
+    title = ContentTextField(_("title"), max_length=255, blank=True, default="")
+    metadata = ContentJSONField(_("metadata"), default=dict, blank=True)
     origin = models.JSONField(_("origin"), null=True, blank=True, editable=False)
     # The first session of its line of forks; `origin` lists all of them. By value, because a fork
     # outlives its source.

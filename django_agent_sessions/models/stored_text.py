@@ -11,7 +11,8 @@ from django.db.models import F, Func
 
 from django_agent_sessions.content import codec
 
-from .fields import ExactJSONField, with_row
+from .content_field import ContentField, with_row
+from .fields import ExactJSONField, opened_json
 
 if TYPE_CHECKING:
     _TextField = models.TextField[Any, Any]
@@ -30,6 +31,15 @@ class OpenedTextField(_TextField):
         return None if value is None else opened_text(value)[: self.length]
 
 
+class OpenedMetadataField(OpenedTextField):
+    """The text of a session's metadata, or its first characters."""
+
+    def from_db_value(self, value: str | None, expression: Any, connection: Any) -> str | None:
+        if value is None:
+            return None
+        return (value if codec.is_plain() else opened_json(value))[: self.length]
+
+
 class StoredText(Func):
     """The text of the first of some columns that is not NULL, or its first characters."""
 
@@ -42,6 +52,8 @@ class StoredText(Func):
     def as_sql(self, compiler: Any, connection: Any, *_: Any, **__: Any) -> Any:
         key, *columns = self.get_source_expressions()
         texts = {column.target: compiler.compile(column)[0] for column in columns}
+        if codec.is_plain():
+            texts = {field: field.as_text(connection, sql) for field, sql in texts.items()}
         sql = first_text(connection, compiler.compile(key)[0], texts)
         # A sealed text is cut after it was opened.
         cut = self.length is not None and codec.is_plain()
@@ -56,9 +68,7 @@ def opened_text(selected: str) -> str:
         return codec.stored_part(selected)
 
 
-def first_text(
-    connection: BaseDatabaseWrapper, key: str, texts: Mapping[ExactJSONField, str]
-) -> str:
+def first_text(connection: BaseDatabaseWrapper, key: str, texts: Mapping[ContentField, str]) -> str:
     """Return the SQL of the first text that is not NULL, given the SQL of the columns."""
     selected = (
         list(texts.values())
@@ -80,3 +90,8 @@ def visible_payload() -> StoredText:
 def visible_beginning(length: int) -> StoredText:
     """Return the first characters of a message's visible content."""
     return StoredText("redact_message", "message", length=length)
+
+
+def stored_metadata(length: int | None = None) -> StoredText:
+    """Return the metadata of a session as text, or its first characters."""
+    return StoredText("metadata", length=length, output_field=OpenedMetadataField(length))

@@ -3,8 +3,8 @@
 Nothing is counted. Only the newest messages are searched; with a full-text index
 (``AGENT_SESSIONS["FULL_TEXT_SEARCH"]``, on PostgreSQL) also all others, as long as not too many
 match. The result says whether there are more matches, and whether older messages were not searched.
-With ``AGENT_SESSIONS["ENCRYPTION"]``, words of messages cannot be searched, and a search that finds
-nothing else is refused.
+With ``AGENT_SESSIONS["ENCRYPTION"]``, words of titles and messages cannot be searched, and a search
+that finds nothing else is refused.
 
 Callers check the permission to search content, and record the search.
 """
@@ -61,7 +61,7 @@ class SearchResult:
         limited: Whether only the newest titles or messages were searched, and there are older ones.
         messages: The newest matching message by the session's primary key, only for sessions found
             by a message. One on a side branch only if none on a main branch matches.
-        encrypted: Whether the words of messages were not searched, because they are encrypted.
+        encrypted: Whether words were not searched, because titles and messages are encrypted.
     """
 
     sessions: frozenset[UUID]
@@ -105,7 +105,7 @@ def find_sessions(
         The result.
 
     Raises:
-        EncryptedSearchError: Content is encrypted, and no id, owner or title matches.
+        EncryptedSearchError: Content is encrypted, and no id or owner matches.
     """
     query = displayable(query).strip()[:MAX_QUERY_LENGTH]
     if not query:
@@ -117,19 +117,19 @@ def find_sessions(
     if owners := _owners(query):
         result.add(_keys(sessions.filter(owner__in=owners).recent_first()))
     if content:
-        _search_titles(query, sessions, result)
         if codec.refuses_search():
             if not result.keys:
                 raise EncryptedSearchError(_ENCRYPTED)
             keys = frozenset(result.keys)
             return SearchResult(keys, result.truncated, limited=True, encrypted=True)
+        _search_titles(query, sessions, result)
         _search_messages(query, sessions, result)
     return SearchResult(frozenset(result.keys), result.truncated, result.limited, result.messages)
 
 
 _ENCRYPTED = (
-    "Messages are encrypted, so their words cannot be searched. Search for an exact id, the "
-    "beginning of an owner's name, or a title."
+    "Titles and messages are encrypted, so their words cannot be searched. Search for an exact id, "
+    "or the beginning of an owner's name."
 )
 
 

@@ -77,7 +77,9 @@ def _serve_blob(
     # The type of an image was detected from its first bytes when it was stored.
     shown = blob.media_type if blob.media_type in DISPLAYABLE_TYPES else ""
     headers = _headers(shown, claimed, name, download=download)
-    if request.method != "HEAD" and (
+    # The storage would serve an encrypted file as it is.
+    may_redirect = request.method != "HEAD" and blob.data_key is None
+    if may_redirect and (
         url := signed_url(blob, headers["Content-Type"], headers["Content-Disposition"])
     ):
         redirect = HttpResponseRedirect(url)

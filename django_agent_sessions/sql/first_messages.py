@@ -55,7 +55,7 @@ def _values(row: models.Model, connection: BaseDatabaseWrapper) -> list[Any]:
     values = cursors.row_values(row, connection)
     for index, field in enumerate(row._meta.concrete_fields):
         # The driver's wrapper of JSON cannot be sent as text.
-        if isinstance(field, models.JSONField) and values[index] is not None:
+        if isinstance(field, models.JSONField) and not isinstance(values[index], str | None):
             values[index] = json.dumps(getattr(row, field.attname), cls=field.encoder)
     return values
 

@@ -19,7 +19,7 @@ from django.db.models.expressions import Col
 
 from django_agent_sessions.content import codec
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
-from django_agent_sessions.models.fields import ExactJSONField, with_row
+from django_agent_sessions.models.content_field import ContentField, with_row
 from django_agent_sessions.sql import cursors, prepared_statements
 from django_agent_sessions.values.ids import SessionKey
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY
@@ -251,7 +251,7 @@ def _select(
 
         def selected(field: _Field) -> str:
             column = _column(connection, field)
-            if not isinstance(field, ExactJSONField):
+            if not isinstance(field, ContentField):
                 return column
             return with_row(connection, field, _column(connection, field.model._meta.pk), column)
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django_agent_sessions.content import dialects
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, Snapshot
-from django_agent_sessions.models.fields import sealed_columns, update_one
+from django_agent_sessions.models.content_field import sealed_columns, update_one
 from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, AgentState, SnapshotRecord

@@ -19,7 +19,8 @@ from django_agent_sessions.exceptions import (
     StaleSessionError,
 )
 from django_agent_sessions.models import Session, SessionAgent
-from django_agent_sessions.models.fields import CorruptPayload, sealed_columns
+from django_agent_sessions.models.content_field import sealed_columns
+from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.sql import lookup, message_writes
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import (

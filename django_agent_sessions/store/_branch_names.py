@@ -27,7 +27,7 @@ from django_agent_sessions.models import (
     SessionMessage,
     TurnUsage,
 )
-from django_agent_sessions.models.fields import update_one
+from django_agent_sessions.models.content_field import update_one
 from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.values.records import (
     AgentRecord,

@@ -25,7 +25,7 @@ from django_agent_sessions.models import (
     Snapshot,
     StoredObject,
 )
-from django_agent_sessions.models.fields import holder_of, sealed_columns, update_one
+from django_agent_sessions.models.content_field import holder_of, sealed_columns, update_one
 from django_agent_sessions.sql.message_writes import RedactedRow, redact_rows
 
 from ._content_rows import Copy

@@ -12,7 +12,8 @@ from django.utils import timezone
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.exceptions import InvalidIdError, PayloadError, SessionNotFoundError
 from django_agent_sessions.models import MessageFeedback, Session, SessionMessage
-from django_agent_sessions.models.fields import CorruptPayload, update_one
+from django_agent_sessions.models.content_field import update_one
+from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.sql.cursors import insert_row
 from django_agent_sessions.values.ids import new_id

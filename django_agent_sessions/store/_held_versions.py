@@ -21,7 +21,8 @@ from django_agent_sessions.models import (
     SessionMultiAgent,
     Snapshot,
 )
-from django_agent_sessions.models.fields import CorruptPayload, update_one
+from django_agent_sessions.models.content_field import update_one
+from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentState

@@ -22,7 +22,8 @@ from django_agent_sessions.models import (
     SessionAgent,
     SessionMessage,
 )
-from django_agent_sessions.models.fields import CorruptPayload, decode_payload, sealed_columns
+from django_agent_sessions.models.content_field import sealed_columns
+from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.holds import check_none_held, refuse_if_held
 from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import new_id

@@ -11,7 +11,7 @@ from django.db.models import Case, Exists, F, OuterRef, Q, Subquery, Value, When
 from django_agent_sessions.blobs import Uploads, is_enabled, update_references
 from django_agent_sessions.content import codec
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.models.fields import SealedText
+from django_agent_sessions.models.content_field import SealedText
 from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.values.records import AgentRecord
 

@@ -13,7 +13,8 @@ from django.utils import timezone
 
 from django_agent_sessions.exceptions import SessionConflictError, StaleSessionError
 from django_agent_sessions.models import SessionMultiAgent
-from django_agent_sessions.models.fields import CorruptPayload, update_one
+from django_agent_sessions.models.content_field import update_one
+from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.sql import lookup, message_writes
 from django_agent_sessions.values.ids import new_id, validate_id

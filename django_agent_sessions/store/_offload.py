@@ -16,7 +16,8 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.db.db_errors import RetryError
 from django_agent_sessions.exceptions import AgentSessionsError, BlobError, ConfigurationError
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.models.fields import CorruptPayload, sealed_columns
+from django_agent_sessions.models.content_field import sealed_columns
+from django_agent_sessions.models.fields import CorruptPayload
 
 from ._base import tracked_atomic, write
 from .locking import lock_session

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from django_agent_sessions.models import Session, SessionMultiAgent, Snapshot
-from django_agent_sessions.models.fields import sealed_columns
+from django_agent_sessions.models.content_field import sealed_columns
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import Usage
 

@@ -9,13 +9,15 @@ from uuid import UUID
 from django.db import connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_agent_sessions.blobs import has_files_of, reseal_files
 from django_agent_sessions.content import codec, dialects
-from django_agent_sessions.content.codec import Holder
+from django_agent_sessions.content.codec import Holder, Owned
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.exceptions import EncryptionError
-from django_agent_sessions.models import SessionAgent, SessionMessage, StoredPart
+from django_agent_sessions.models import Session, SessionAgent, SessionMessage, StoredPart
 from django_agent_sessions.models.content_columns import content_columns_of, content_models
-from django_agent_sessions.models.fields import ExactJSONField, decode_payload
+from django_agent_sessions.models.content_field import ContentField
+from django_agent_sessions.models.fields import decode_payload
 from django_agent_sessions.models.shared_text import with_text
 
 from ._object_bytes import COLUMN as PART_COLUMN
@@ -28,50 +30,77 @@ Changes = dict[str, Any]
 Progress = Callable[[int, int], None]
 
 
-def reseal(using: str, *, progress: Progress | None = None) -> tuple[int, int]:
+def reseal(
+    using: str, *, keys: Sequence[str] | None = None, progress: Progress | None = None
+) -> tuple[int, int]:
     """Rewrite all content that has not the present form; return the rows read and rewritten.
 
     A row is written only if it is still what was read, so agents may write meanwhile. A run that
-    was interrupted is repeated: rows that have the form are only read.
+    was interrupted is repeated: rows that have the form are only read. With the ids of ``keys``,
+    only the rows are read that one of them has sealed.
 
     Raises EncryptionError for the first row that cannot be decrypted, with its table and key; what
     was rewritten before stays.
     """
     read = written = 0
-    tables: list[type[models.Model]] = [*content_models(), StoredPart]
-    for model in tables:
-        if fields := _text_fields(model):
-            batches: Iterator[tuple[int, int]] = _reseal_texts(using, model, fields)
-        elif model is StoredPart:
-            batches = _reseal_parts(using)
-        else:
-            continue
-        for count, changed in batches:
-            read, written = read + count, written + changed
-            if progress is not None:
-                progress(read, written)
+    for count, changed in _batches(using, keys):
+        read, written = read + count, written + changed
+        if progress is not None:
+            progress(read, written)
     return read, written
 
 
-def _text_fields(model: type[models.Model]) -> list[ExactJSONField]:
-    if content_columns_of(model).session != "session":
+def _batches(using: str, keys: Sequence[str] | None) -> Iterator[tuple[int, int]]:
+    for model in content_models():
+        if fields := _text_fields(model):
+            yield from _reseal_texts(using, model, fields, keys)
+    yield from _reseal_parts(using, keys)
+    yield from reseal_files(using, keys)
+
+
+def has_content_of(using: str, keys: Sequence[str]) -> bool:
+    """Return whether a row contains what one of some keys has sealed."""
+    connection = connections[using]
+    texts, parts = _beginnings(keys)
+    data = [_quoted(connection, "data")]
+    conditions: list[tuple[type[models.Model], tuple[str, list[Any]]]] = [
+        (StoredPart, _sealed_by(connection, data, parts))
+    ]
+    for model in content_models():
+        if fields := _text_fields(model):
+            columns = _stored_texts(connection, fields)
+            conditions.append((model, _sealed_by(connection, columns, texts)))
+    with connection.cursor() as cursor:
+        for model, (condition, parameters) in conditions:
+            table = _quoted(connection, model._meta.db_table)
+            cursor.execute(f"SELECT 1 FROM {table} WHERE {condition} LIMIT 1", parameters)  # noqa: S608 - names of our own columns
+            if cursor.fetchone() is not None:
+                return True
+    return has_files_of(using, keys)
+
+
+def _text_fields(model: type[models.Model]) -> list[ContentField]:
+    if content_columns_of(model).session not in ("session", "pk"):
         return []
     return [
         field
         for field in model._meta.concrete_fields
-        if isinstance(field, ExactJSONField) and field.is_content
+        if isinstance(field, ContentField) and field.is_content
     ]
 
 
 def _reseal_texts(
-    using: str, model: type[models.Model], fields: Sequence[ExactJSONField]
+    using: str,
+    model: type[models.Model],
+    fields: Sequence[ContentField],
+    keys: Sequence[str] | None,
 ) -> Iterator[tuple[int, int]]:
     connection = connections[using]
     table = _quoted(connection, model._meta.db_table)
     pk: Any = model._meta.pk
     key_column = _quoted(connection, pk.column)
     names = [str(field.column) for field in fields]
-    stored = [_quoted(connection, name) for name in names]
+    stored = _stored_texts(connection, fields)
     whole = [
         column
         if field.shared_text is None
@@ -80,22 +109,24 @@ def _reseal_texts(
         )
         for field, column in zip(fields, stored, strict=True)
     ]
-    others = ["session_id", *(["text", "agent_id"] if model is SessionMessage else [])]
+    others = ["owner_id" if model is Session else "session_id"]
+    others += ["text", "agent_id"] if model is SessionMessage else []
     selected = ", ".join(
         [key_column, *stored, *whole, *(_quoted(connection, name) for name in others)]
     )
     last: Any = None
     sql = f"SELECT {selected} FROM {table}"  # noqa: S608 - names of our own columns
-    while rows := _rows(connection, sql, key_column, last):
+    condition = None if keys is None else _sealed_by(connection, stored, _beginnings(keys)[0])
+    while rows := _rows(connection, sql, key_column, last, condition):
         last = rows[-1][0]
         updates = []
         for row in rows:
             key = pk.to_python(row[0])
             before = dict(zip(names, row[1 : len(names) + 1], strict=True))
             texts = dict(zip(names, row[len(names) + 1 : 2 * len(names) + 1], strict=True))
-            session, *message = row[2 * len(names) + 1 :]
+            holder, *message = row[2 * len(names) + 1 :]
             try:
-                after = _resealed(key, fields, texts, _uuid(session))
+                after = _resealed(key, fields, texts, _holder(model, holder))
             except EncryptionError as error:
                 raise type(error)(f"{model._meta.db_table} {key}: {error}") from error
             if message:
@@ -107,13 +138,10 @@ def _reseal_texts(
         yield len(rows), _write(using, table, key_column, updates)
 
 
-def _resealed(
-    key: UUID, fields: Sequence[ExactJSONField], texts: Changes, session: Holder
-) -> Changes:
+def _resealed(key: UUID, fields: Sequence[ContentField], texts: Changes, holder: Holder) -> Changes:
     """Return the columns of a row that have not the present form, in that form."""
-    current = codec.installed()
-    assert current is not None  # noqa: S101 - the command requires a codec
-    if all(text is None or current.is_current(text, session) for text in texts.values()):
+    stored = [(field, texts[str(field.column)]) for field in fields]
+    if all(text is None or field.is_current(text, holder) for field, text in stored):
         return {}
     changes: Changes = {}
     # A column from which another one is copied is first: see `copied_from`.
@@ -127,9 +155,20 @@ def _resealed(
             # They stay equal: the original of such a message is not kept.
             changes[column] = changes[source]
             continue
-        opened = current.open_selected(key.hex, codec.split_columns(field.opened_as), text)
-        changes[column] = codec.seal(key, field.codec_column, opened, session)
+        changes[column] = field.seal_text(key, field.open_text(key, text), holder)
     return changes
+
+
+def _holder(model: type[models.Model], value: Any) -> Holder:
+    """Return whose a row is, given the column that names its session or owner."""
+    if model is not Session:
+        return _uuid(value)
+    users: Any = Session._meta.get_field("owner").remote_field.model
+    return Owned(None if value is None else users._meta.pk.to_python(value))
+
+
+def _stored_texts(connection: Any, fields: Sequence[ContentField]) -> list[str]:
+    return [field.as_text(connection, _quoted(connection, str(field.column))) for field in fields]
 
 
 def _neutral_text(using: str, text: str, texts: Changes, after: Changes, agent: Any) -> Changes:
@@ -143,7 +182,7 @@ def _neutral_text(using: str, text: str, texts: Changes, after: Changes, agent: 
     return {"text": dialects.get(dialect).summary(payload).text}
 
 
-def _reseal_parts(using: str) -> Iterator[tuple[int, int]]:
+def _reseal_parts(using: str, keys: Sequence[str] | None) -> Iterator[tuple[int, int]]:
     connection: Any = connections[using]
     pk = StoredPart._meta.pk
     table, key_column = _quoted(connection, StoredPart._meta.db_table), _quoted(connection, "id")
@@ -154,8 +193,11 @@ def _reseal_parts(using: str) -> Iterator[tuple[int, int]]:
     stored_column = _quoted(connection, "stored_id")
     columns = f"{key_column}, {data_column}, {stored_column}"
     sql = f"SELECT {columns} FROM {table}"  # noqa: S608 - names of our own columns
+    condition = (
+        None if keys is None else _sealed_by(connection, [data_column], _beginnings(keys)[1])
+    )
     # Each part has up to a megabyte.
-    while rows := _rows(connection, sql, key_column, last, limit=4):
+    while rows := _rows(connection, sql, key_column, last, condition, limit=4):
         last = rows[-1][0]
         updates = []
         for row_key, data, stored in rows:
@@ -173,13 +215,43 @@ def _reseal_parts(using: str) -> Iterator[tuple[int, int]]:
         yield len(rows), _write(using, table, key_column, updates)
 
 
+def _beginnings(keys: Sequence[str]) -> tuple[list[str], list[bytes]]:
+    current = codec.installed()
+    assert current is not None  # noqa: S101 - keys are those of a codec
+    return current.beginnings(keys)
+
+
+def _sealed_by(
+    connection: Any, columns: Sequence[str], beginnings: Sequence[str] | Sequence[bytes]
+) -> tuple[str, list[Any]]:
+    """Return the condition that one of some columns begins as one of some keys seals."""
+    adapt = connection.Database.Binary
+    values = [adapt(value) if isinstance(value, bytes) else value for value in beginnings]
+    marks = ", ".join("%s" for _ in values)
+    length = len(beginnings[0])
+    # The metadata of a session is a JSON string: a quotation mark stands before.
+    places = (1,) if isinstance(beginnings[0], bytes) else (1, 2)
+    sides = [f"SUBSTR({column}, {n}, {length}) IN ({marks})" for column in columns for n in places]
+    return f"({' OR '.join(sides)})", values * len(sides)
+
+
 def _rows(
-    connection: BaseDatabaseWrapper, sql: str, key_column: str, last: Any, *, limit: int = BATCH
+    connection: BaseDatabaseWrapper,
+    sql: str,
+    key_column: str,
+    last: Any,
+    condition: tuple[str, list[Any]] | None = None,
+    *,
+    limit: int = BATCH,
 ) -> list[Any]:
-    """Read the rows after a key, by keyset pagination."""
-    after, parameters = ("", []) if last is None else (f" WHERE {key_column} > %s", [last])
+    """Read the rows after a key that meet a condition, by keyset pagination."""
+    conditions, parameters = ([], []) if condition is None else ([condition[0]], list(condition[1]))
+    if last is not None:
+        conditions.append(f"{key_column} > %s")
+        parameters.append(last)
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     with connection.cursor() as cursor:
-        cursor.execute(f"{sql}{after} ORDER BY {key_column} LIMIT {limit}", parameters)
+        cursor.execute(f"{sql}{where} ORDER BY {key_column} LIMIT {limit}", parameters)
         return list(cursor.fetchall())
 
 

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.utils import timezone
 
+from django_agent_sessions.content.codec import Owned
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
     ConfigurationError,
@@ -17,6 +18,7 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
 )
 from django_agent_sessions.models import Session
+from django_agent_sessions.models.content_field import sealed_columns
 from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.sql import lookup
 from django_agent_sessions.values.ids import new_id, validate_id
@@ -137,7 +139,8 @@ class Sessions(StorePart):
                     row.change = row.header_change = row.change + 1
                     changed = ["updated_at", "change", "header_change"]
                     written = {name: getattr(row, name) for name in (*columns, *changed)}
-                    session_rows(self.using).filter(pk=row.pk).update_locked(**written)
+                    sealed = sealed_columns(Session, row.pk, written, Owned(row.owner_id))
+                    session_rows(self.using).filter(pk=row.pk).update_locked(**sealed)
                     on_written(self.using, row.pk, "update")
             return session_record(row)
 

@@ -17,7 +17,7 @@ from django.utils import timezone
 from django_agent_sessions.content import codec
 from django_agent_sessions.models import MAIN_BRANCH, SessionAgent, Snapshot
 from django_agent_sessions.models.content_columns import ContentKind, content_columns_of
-from django_agent_sessions.models.fields import sealed_columns
+from django_agent_sessions.models.content_field import sealed_columns
 from django_agent_sessions.models.stored_text import StoredText
 
 from ._held_versions import keep_state

@@ -17,7 +17,7 @@ from ._content_writes import (
 from ._mask_on_write import mask_on_write
 from ._object_bytes import object_pieces
 from ._offload import move_binaries_to_storage
-from ._resealing import reseal
+from ._resealing import has_content_of, reseal
 from ._rows import MessageRow
 from ._variants import (
     MessageRef,
@@ -43,6 +43,7 @@ __all__ = [
     "clear_copied_content",
     "content_versions",
     "discard_originals",
+    "has_content_of",
     "has_variants",
     "increment_redaction_epoch",
     "is_original_kept",

@@ -67,7 +67,7 @@ class CancellationContract(Contract[A]):
                 # The lock that the write needs, so that it is certainly under way.
                 with transaction.atomic():
                     Session.objects.select_for_update().get()
-                    Session.objects.update(title="held")
+                    Session.objects.update(session_type="HELD")
                     loop.call_soon_threadsafe(locked.set)
                     asyncio.run_coroutine_threadsafe(release.wait(), loop).result(30)
                 connection.close()

@@ -136,7 +136,7 @@ def test_the_list_can_begin_with_the_session_that_was_inactive_longest(clerk):
     assert listed(page_of(clerk)) == keys[:9:-1]
 
 
-# --- words -----------------------------------------------------------------------------------------
+# --- words ----------------------------------------------------------------------------------------
 
 
 def test_a_session_without_a_title_shows_its_first_words_to_who_may_read_them(reader, store):
@@ -179,7 +179,7 @@ def test_ones_own_sessions_are_searched_without_a_record(client, store):
     assert not AuditEvent.objects.filter(session__isnull=False).exists()
 
 
-# --- columns and views -----------------------------------------------------------------------------
+# --- columns and views ----------------------------------------------------------------------------
 
 
 def test_columns_are_chosen_by_the_address(clerk):

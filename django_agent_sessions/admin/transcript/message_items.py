@@ -11,8 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from django.core.exceptions import FieldDoesNotExist
-from django.db.models import Model, QuerySet, TextField
-from django.db.models.functions import Cast, Substr
+from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
@@ -35,7 +34,12 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.functions import OctetLength
-from django_agent_sessions.models.stored_text import VISIBLE_TEXT, StoredText, visible_beginning
+from django_agent_sessions.models.stored_text import (
+    VISIBLE_TEXT,
+    StoredText,
+    stored_metadata,
+    visible_beginning,
+)
 from django_agent_sessions.queries.message_pages import MAX_PAYLOAD_BYTES_SHOWN, MessagePreview
 
 from . import sidebar
@@ -127,9 +131,11 @@ def state(
     viewer = get_viewer_or_404(model_admin, request, object_id)
     viewer.require_read()
     column, rows = _state_row(viewer, kind, row)
-    stored = Cast(column, TextField()) if column == "metadata" else StoredText(column)
-    beginning = Substr(stored, 1, HEAD) if column == "metadata" else StoredText(column, length=HEAD)
-    rows = rows.annotate(stored=stored, beginning=beginning)
+    if column == "metadata":
+        rows = rows.annotate(stored=stored_metadata(), beginning=stored_metadata(HEAD))
+    else:
+        stored, beginning = StoredText(column), StoredText(column, length=HEAD)
+        rows = rows.annotate(stored=stored, beginning=beginning)
     size = _get_or_404(rows.annotate(size=OctetLength("stored")).values_list("size", flat=True))
     viewer.record(row, page="state", column=column)
     if request.GET.get("download"):

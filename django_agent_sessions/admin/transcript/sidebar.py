@@ -12,7 +12,6 @@ from django.db.models import (
     Case,
     Count,
     Exists,
-    F,
     OuterRef,
     Q,
     QuerySet,
@@ -35,7 +34,7 @@ from django_agent_sessions.models import (
     SessionMessage,
     SessionMultiAgent,
 )
-from django_agent_sessions.models.fields import ExactJSONField
+from django_agent_sessions.models.fields import ContentJSONField, ExactJSONField
 from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.stored_text import StoredText
 from django_agent_sessions.queries.message_pages import MessagePreview
@@ -387,7 +386,11 @@ def beside(viewer: Viewer, listed: QuerySet[Session]) -> BesideConversation:
         "next": Subquery(older.values("pk")[:1]),
     }
     if viewer.can_read:
-        columns["small"] = Case(When(_is_small(size), then=F("metadata")), default=None)
+        columns["small"] = Case(
+            When(_is_small(size), then=StoredText("metadata", output_field=ContentJSONField())),
+            default=None,
+            output_field=ContentJSONField(null=True),
+        )
     rows = Session.objects.using(viewer.using).filter(pk=session.pk).order_by()
     # A session that was deleted in the meantime has none of it.
     values: dict[str, Any] = rows.annotate(**columns).values(*columns).first() or {}

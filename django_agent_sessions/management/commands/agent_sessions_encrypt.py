@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from django_agent_sessions.content import codec
-from django_agent_sessions.exceptions import ConfigurationError, EncryptionError
+from django_agent_sessions.exceptions import BlobError, ConfigurationError, EncryptionError
 from django_agent_sessions.management.options import add_database, get_database
 from django_agent_sessions.management.terminal import ProgressLine, StoppableCommand, pluralize
 from django_agent_sessions.store.contents import reseal
@@ -35,7 +35,7 @@ class Command(StoppableCommand):
         using = get_database(options)
         try:
             self._run(action, using, options)
-        except (EncryptionError, ConfigurationError) as error:
+        except (BlobError, EncryptionError, ConfigurationError) as error:
             raise CommandError(f"{error} Everything that was rewritten before is kept.") from error
 
     def _run(self, action: str, using: str, options: dict[str, Any]) -> None:

@@ -118,5 +118,10 @@ class Command(StoppableCommand):
             page = render_to_string("agent_sessions/erasure/receipt.html", context)
             with new_file(options["html"]) as file:
                 file.write(page.encode())
+        if receipt.keys_kept:
+            self.stderr.write(
+                "data keys of the person were kept, because rows still need them; see the log, and "
+                "run the command again: " + ", ".join(receipt.keys_kept)
+            )
         for key in receipt.held_sessions:
             self.stderr.write(f"under legal hold: {key}")

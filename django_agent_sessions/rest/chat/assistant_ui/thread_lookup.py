@@ -1,11 +1,13 @@
 """Lookup of the client's messages by the client's own ids.
 
 There is no column for these ids: an id is the first key of the payload, so that a prefix of the
-payload's text identifies it.
+payload's text identifies it. The database compares the prefixes, unless payloads are sealed: then
+the payloads of the thread are opened and compared here.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from uuid import UUID
 from django.db.models import Q
 from django.utils.crypto import salted_hmac
 
-from django_agent_sessions.content import exact_json, masking
+from django_agent_sessions.content import codec, exact_json, masking
 from django_agent_sessions.content.dialects import ASSISTANT_UI
 from django_agent_sessions.models import MAIN_BRANCH, SessionMessage
 from django_agent_sessions.models.querysets import MessageQuerySet
@@ -30,6 +32,7 @@ _HEAD_LENGTH = MAX_ID_LENGTH * 12 + 150
 HEAD_LENGTH = 2 * _HEAD_LENGTH + 100
 """Characters at the start of a payload that contain everything before its content."""
 
+_OPENED_AT_ONCE = 100
 _ID_PREFIX = '{"id":'
 _decode = json.JSONDecoder().raw_decode
 
@@ -63,19 +66,28 @@ def find_by_ids(rows: MessageQuerySet, *ids: str, digest: str = "") -> list[Stor
         condition |= Q(now__contains=needle) | Q(before__contains=needle)
     if not condition:
         return []
+    heads = _annotate_heads(rows)
+    # What is sealed is opened one by one: a thread belongs to one user.
+    found = heads.filter(condition) if codec.is_plain() else heads
     return [
         message
-        for row in _annotate_heads(rows).filter(condition).values_list(*_COLUMNS)
+        for row in found.values_list(*_COLUMNS)
         # Some databases compare without case.
         if (message := _stored_message(row, ids_by_prefix, needle)) is not None
         and (message.names or message.has_digest)
     ]
 
 
-def filter_format(rows: MessageQuerySet, name: str) -> MessageQuerySet:
-    """Return the messages of one format, whose name is ASCII."""
-    head = visible_beginning(HEAD_LENGTH)
-    return rows.annotate(head=head).filter(head__contains=f'"format":"{name}","content":')
+def filter_format(rows: MessageQuerySet, name: str, *, newest: int) -> MessageQuerySet:
+    """Return the messages of one format, whose name is ASCII; at least the newest ones."""
+    headed: Any = rows.annotate(head=visible_beginning(HEAD_LENGTH))
+    needle = f'"format":"{name}","content":'
+    if codec.is_plain():
+        plain: MessageQuerySet = headed.filter(head__contains=needle)
+        return plain
+    heads = headed.order_by("-message_id").values_list("pk", "head").iterator(_OPENED_AT_ONCE)
+    keys = (key for key, head in heads if needle in head)
+    return rows.filter(pk__in=list(itertools.islice(keys, newest)))
 
 
 def content_digest(session: UUID, parent: str | None, name: str, content: dict[str, Any]) -> str:

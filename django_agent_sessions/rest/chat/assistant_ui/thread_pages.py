@@ -11,9 +11,9 @@ from django.db.models import Case, TextField, Value, When
 from django.db.models.functions import Substr
 
 from django_agent_sessions import blobs, conf
-from django_agent_sessions.content import dialects, masking
+from django_agent_sessions.content import codec, dialects, masking
 from django_agent_sessions.content.blob_refs import BlobRef, references, resolve
-from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.content.dialects import ASSISTANT_UI, displayable
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, ExactJSONField
 from django_agent_sessions.models.functions import OctetLength
@@ -64,7 +64,7 @@ def message_page(
             return None
         page_rows = page_rows.filter(message_id__lt=last[0].position)
     if name is not None:
-        page_rows = filter_format(page_rows, name)
+        page_rows = filter_format(page_rows, name, newest=limit)
     figures = list(
         page_rows.annotate(size=OctetLength(VISIBLE_TEXT))
         .order_by("-message_id")
@@ -119,7 +119,17 @@ def _payloads(
         )
         .values_list("pk", "payload", "head", "role", "start")
     )
-    return {key: tuple(columns) for key, *columns in values}
+    found = {key: tuple(columns) for key, *columns in values}
+    if not codec.is_plain():
+        for key in too_large:
+            payload, head, role, start = found[key]
+            found[key] = payload, head or _hidden_head(rows, key), role, start
+    return found
+
+
+def _hidden_head(rows: MessageQuerySet, key: Any) -> str:
+    payload = rows.order_by().filter(pk=key).values_list(visible_payload(), flat=True).first()
+    return dialects.get(ASSISTANT_UI).summary(payload).text[:TEXT_BEGINNING_LENGTH]
 
 
 def _with_binaries(

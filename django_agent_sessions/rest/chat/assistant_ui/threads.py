@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Case, F, JSONField, TextField, When
-from django.db.models.functions import Cast, Substr
+from django.db.models import Case, TextField, When
+from django.db.models.functions import Cast
 from django.db.models.lookups import LessThanOrEqual
 from rest_framework import serializers
 
+from django_agent_sessions.content import codec
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.content.masking import MASK_PATTERN
 from django_agent_sessions.governance.session_change import SessionChange, change
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
+from django_agent_sessions.models.fields import ContentJSONField
 from django_agent_sessions.models.functions import OctetLength
+from django_agent_sessions.models.stored_text import StoredText
+from django_agent_sessions.queries.beginnings import beginning, beginning_columns
 from django_agent_sessions.rest.serializers.fields import check_metadata_size, format_datetime
 from django_agent_sessions.store import MAX_COMMENT, SessionStore
 
@@ -76,8 +80,9 @@ class TitleRequest(serializers.Serializer[Any]):
 def metadata_upto(most: int) -> Case:
     """Return the expression of a session's metadata; NULL if it has more bytes than this."""
     size = OctetLength(Cast("metadata", TextField()))
-    fits = When(LessThanOrEqual(size, most), then=F("metadata"))
-    return Case(fits, output_field=JSONField(null=True))
+    metadata = StoredText("metadata", output_field=ContentJSONField())
+    fits = When(LessThanOrEqual(size, most), then=metadata)
+    return Case(fits, output_field=ContentJSONField(null=True))
 
 
 def represent_thread(session: Session, metadata: Any) -> dict[str, Any]:
@@ -110,9 +115,14 @@ _MAX_CHARACTERS = 2000
 def first_messages(session: Session, using: str) -> list[dict[str, Any]]:
     """Return the first messages of a session as the client sends them, without redacted content."""
     rows = SessionMessage.objects.using(using).filter(session=session, branch=MAIN_BRANCH)
-    messages = rows.filter(role__in=("user", "assistant")).exclude(text="").order_by("id")
-    texts = messages.values_list("role", Substr("text", 1, _MAX_CHARACTERS))[:_MAX_MESSAGES]
-    return [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in texts]
+    messages = rows.filter(role__in=("user", "assistant")).order_by("id")
+    if codec.is_plain():
+        messages = messages.exclude(text="")
+    found = messages.values_list("role", *beginning_columns(_MAX_CHARACTERS))[:_MAX_MESSAGES]
+    texts = ((role, beginning(_MAX_CHARACTERS, *begins)) for role, *begins in found)
+    return [
+        {"role": role, "content": [{"type": "text", "text": text}]} for role, text in texts if text
+    ]
 
 
 def set_title(store: SessionStore, session: Session, title: str) -> str:
@@ -126,7 +136,7 @@ def set_title(store: SessionStore, session: Session, title: str) -> str:
     def apply(current: SessionChange) -> str:
         row = current.session
         if row.title or row.redaction_epoch != session.redaction_epoch:
-            return row.title
+            return str(row.title)
         return store.sessions.update(key, title=title).title
 
     what = f"setting the title of session {key}"

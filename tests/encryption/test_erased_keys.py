@@ -1,0 +1,154 @@
+"""An erasure destroys the keys of the person, and nobody else's content."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection, connections
+
+from django_agent_sessions.exceptions import EncryptionKeyError
+from django_agent_sessions.governance import erased_keys
+from django_agent_sessions.governance.erasure import erase, verify
+from django_agent_sessions.models import AuditEvent, DataKey, Session, SessionMessage
+from django_agent_sessions.store import SessionStore
+from tests.encryption.test_encryption import stored, user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def keys_of(person: Any) -> list[str]:
+    rows = DataKey.objects.filter(owner=str(person.pk)).order_by("generation")
+    return [key.hex for key in rows.values_list("pk", flat=True)]
+
+
+@pytest.fixture
+def conversations(encrypted, ada, bob):
+    """A conversation of Ada's, and one that was hers and is Bob's now."""
+    mine = SessionStore(owner=ada)
+    agents = [mine.agents.open(mine.open(name)) for name in ("hers", "given")]
+    for agent in agents:
+        mine.append_many(agent, [user("one"), user("two")])
+    mine.snapshots.take(agents[1])
+    Session.objects.filter(session_id="given").update(owner=bob)
+    return agents
+
+
+def read_bobs(bob: Any) -> Any:
+    his = SessionStore(owner=bob)
+    agent = his.agents.open(his.open("given"))
+    return his.payloads(agent), len(his.snapshots.list(agent))
+
+
+def test_the_keys_are_destroyed_and_named_in_the_receipt(conversations, encrypted, ada, bob):
+    encrypted.keys.rotate()
+    SessionStore(owner=ada).append(conversations[0], user("three"))
+    keys = keys_of(ada)
+    assert len(keys) == 2
+
+    receipt = erase(ada, reason="Request 31")
+
+    assert sorted(receipt.keys) == sorted(keys)
+    assert (receipt.counts["keys"], receipt.keys_kept) == (2, [])
+    assert keys_of(ada) == []
+    assert verify(receipt.to_json()) == []
+    assert read_bobs(bob) == ([user("one"), user("two")], 1)
+
+
+def test_a_row_of_a_backup_cannot_be_read_any_more(conversations, encrypted, ada):
+    row = SessionMessage.objects.get(session__session_id="hers", message_id=0)
+    table = connection.ops.quote_name(SessionMessage._meta.db_table)
+    with connection.cursor() as cursor:
+        key = SessionMessage._meta.pk.get_db_prep_value(row.pk, connection)
+        cursor.execute(f"SELECT message FROM {table} WHERE id = %s", [key])
+        (text,) = cursor.fetchone()
+
+    erase(ada, reason="Request 31")
+
+    # Also in this process, which had the key in memory.
+    with pytest.raises(EncryptionKeyError, match="destroyed"):
+        encrypted.open(row.pk, f"{SessionMessage._meta.db_table}.message", text)
+
+
+def test_a_receipt_stops_verifying_when_a_key_is_put_back(conversations, ada):
+    (row,) = DataKey.objects.filter(owner=str(ada.pk))
+    text = erase(ada, reason="Request 31").to_json()
+
+    row.save(force_insert=True)
+
+    assert verify(text) == ["a destroyed data key is in the database"]
+
+
+def test_a_dry_run_counts_the_keys(conversations, ada):
+    receipt = erase(ada, reason="", dry_run=True)
+
+    assert (receipt.counts["keys"], list(receipt.keys)) == (1, [])
+    assert len(keys_of(ada)) == 1
+
+
+def test_a_key_that_a_damaged_row_of_another_owner_needs_is_kept(conversations, ada, tmp_path):
+    table = connection.ops.quote_name(SessionMessage._meta.db_table)
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE {table} SET message = SUBSTR(message, 1, 60)")
+    keys, path = keys_of(ada), tmp_path / "receipt.json"
+    errors = StringIO()
+
+    call_command(
+        "erase_agent_sessions",
+        owner=ada.username,
+        reason="Request 31",
+        receipt=Path(path),
+        stderr=errors,
+    )
+
+    receipt = json.loads(path.read_text())["receipt"]
+    assert (receipt["keys"], receipt["keys_kept"], receipt["counts"]["keys"]) == ([], keys, 0)
+    assert keys[0] in errors.getvalue()
+    assert keys_of(ada) == keys
+
+
+def test_a_key_that_another_database_needs_is_kept(conversations, ada, monkeypatch):
+    monkeypatch.setattr(
+        erased_keys, "databases_with_sessions", lambda using: ([using, "archive"], [])
+    )
+    monkeypatch.setattr(erased_keys, "has_content_of", lambda using, keys: using == "archive")
+
+    receipt = erase(ada, reason="Request 31")
+
+    assert receipt.keys_kept == keys_of(ada) != []
+    assert connections["default"].alias == "default"
+
+
+def test_an_interrupted_erasure_names_the_keys_when_it_is_repeated(
+    conversations, encrypted, ada, monkeypatch
+):
+    keys, destroy = keys_of(ada), encrypted.destroy_keys
+
+    def interrupted(ids: list[str]) -> None:
+        destroy(ids)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(encrypted, "destroy_keys", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        erase(ada, reason="Request 31")
+    monkeypatch.undo()
+
+    receipt = erase(ada, reason="Request 31")
+
+    assert list(receipt.keys) == keys
+    assert AuditEvent.objects.filter(action="erased").count() == 2
+
+
+def test_words_that_others_have_stay_encrypted_while_the_key_is_replaced(
+    conversations, encrypted, ada, bob
+):
+    erase(ada, reason="Request 31")
+
+    (key,) = keys_of(bob)
+    texts = stored(SessionMessage, "message")
+    assert len(texts) == 2
+    assert all(text.startswith(f"enc1:{key}:") for text in texts)
