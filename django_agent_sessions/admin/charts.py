@@ -6,7 +6,7 @@ Templates add the labels and a table of the data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -82,16 +82,16 @@ class Chart:
     labels: list[str]
     legend: list[Series]
     columns: list[str]
-    rows: list[list[str]]
+    rows: list[tuple[str, list[str]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The labels of the horizontal axis."""
+    """The labels of the horizontal axis, and where each of them leads."""
 
     name: str
-    short: Sequence[str]
-    long: Sequence[str]
+    labels: Sequence[str]
+    links: Sequence[str]
 
 
 def bar_chart(
@@ -101,7 +101,7 @@ def bar_chart(
     stacks = [sum(filter(None, values)) for values in zip(*(s.values for s in series), strict=True)]
     top = axis_maximum(max(stacks, default=0))
     bars = []
-    for number in range(len(axis.short)):
+    for number in range(len(axis.labels)):
         base = 0.0
         for layer in series:
             value = layer.values[number] or 0
@@ -147,9 +147,9 @@ def _chart(
     cell = format_duration if write is format_duration else format_integer
     rows = [
         [label, *(cell(value) if value is not None else "–" for value in values)]
-        for label, *values in zip(axis.long, *(line.values for line in series), strict=True)
+        for label, *values in zip(axis.labels, *(line.values for line in series), strict=True)
     ]
-    width = _SLOT * len(axis.short)
+    width = _SLOT * len(axis.labels)
     ids = {"title": f"usage-{slug}-title", "desc": f"usage-{slug}-desc"}
     described = _description(series, axis, cell)
     parts = [
@@ -157,22 +157,28 @@ def _chart(
         html('<desc id="{}">{}</desc>', ids["desc"], described),
         path("usage-grid", "".join(f"M0 {y}H{width}" for y in (0, HEIGHT // 2, HEIGHT))),
         *content,
-        *(
-            rect("usage-slot", _SLOT * number, 0, _SLOT, HEIGHT, _tooltip(series, row))
-            for number, row in enumerate(rows)
-        ),
+        html('<g aria-hidden="true">{}</g>', join_html(_slots(axis, series, rows))),
     ]
-    attributes = {"role": "img", "class": "usage-picture"}
+    attributes = {"role": "group", "class": "usage-picture"}
     attributes |= {"aria-labelledby": ids["title"], "aria-describedby": ids["desc"]}
     return Chart(
         title=title,
         picture=picture(width, HEIGHT, parts, attributes),
         ticks=[write(top), write(top / 2), write(0)],
-        labels=[axis.short[index] for index in (0, len(axis.short) // 2, -1)],
+        labels=[axis.labels[index] for index in (0, len(axis.labels) // 2, -1)],
         legend=list(series) if len(series) > 1 else [],
         columns=[axis.name, *(line.name for line in series)],
-        rows=rows,
+        rows=list(zip(axis.links, rows, strict=True)),
     )
+
+
+def _slots(
+    axis: Axis, series: Sequence[Series], rows: Sequence[Sequence[str]]
+) -> Iterator[SafeString]:
+    """Yield a link with a tooltip for each label; for keyboards, the table has the same links."""
+    for number, (link, row) in enumerate(zip(axis.links, rows, strict=True)):
+        slot = rect("usage-slot", _SLOT * number, 0, _SLOT, HEIGHT, _tooltip(series, row))
+        yield html('<a href="{}" tabindex="-1">{}</a>', link, slot)
 
 
 def _line(series: Series, top: float) -> list[SafeString]:
@@ -195,7 +201,7 @@ def _description(series: Sequence[Series], axis: Axis, cell: Callable[[float], s
     sentences = []
     for line in series:
         present = [
-            (value, label) for value, label in zip(line.values, axis.long, strict=True) if value
+            (value, label) for value, label in zip(line.values, axis.labels, strict=True) if value
         ]
         if not present:
             sentences.append(_("%(name)s: no data.") % {"name": line.name})

@@ -55,15 +55,15 @@ class UsageAdmin(_ModelAdmin):
         # Imported here to keep the start of processes and commands fast.
         from .usage_page import usage_context
 
+        request.current_app = self.admin_site.name
         context = {
             **self.admin_site.each_context(request),
             "title": _("Usage"),
             "opts": self.opts,
             "update_url": self._url("update"),
-            **usage_context(request.GET),
+            **usage_context(request),
             **(extra_context or {}),
         }
-        request.current_app = self.admin_site.name
         return TemplateResponse(request, "agent_sessions/admin/usage.html", context)
 
     def update_view(self, request: HttpRequest) -> HttpResponse:

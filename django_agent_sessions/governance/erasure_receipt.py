@@ -158,7 +158,7 @@ def _problems(receipt: Mapping[str, Any], secret: Any, using: str) -> Iterator[s
 
 def _person_columns(using: str) -> Iterator[tuple[str, QuerySet[Any]]]:
     """Yield the columns that have an owner's key, with their values."""
-    owned = UsageRollup.objects.using(using).filter(dimension=UsageRollup.Dimension.OWNER)
+    owned = UsageRollup.objects.using(using).filter(dimension__in=UsageRollup.Dimension.of_owners())
     columns: list[tuple[str, QuerySet[Any], str]] = [
         ("sessions", Session.objects.using(using), "owner_id"),
         ("stored objects", StoredObject.objects.using(using), "owner_id"),

@@ -48,8 +48,8 @@ class PersonData:
 
     @property
     def usage(self) -> QuerySet[UsageRollup]:
-        owned = UsageRollup.Dimension.OWNER
-        return UsageRollup.objects.using(self.using).filter(dimension=owned, key=str(self.key))
+        owned = UsageRollup.Dimension.of_owners()
+        return UsageRollup.objects.using(self.using).filter(dimension__in=owned, key=str(self.key))
 
     @property
     def audit_events(self) -> QuerySet[AuditEvent]:

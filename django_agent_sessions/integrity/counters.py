@@ -108,6 +108,8 @@ def check_usage(using: str, days: Mapping[date, UsageSum], counted: UUID | None)
     rows = UsageRollup.objects.using(using)
     by_day = _sums(rows.filter(dimension=UsageRollup.Dimension.DAY).values_list("period"))
     by_agent = _sums(rows.filter(dimension=UsageRollup.Dimension.AGENT).values_list("period"))
+    spaces = rows.filter(dimension=UsageRollup.Dimension.NAMESPACE)
+    by_namespace = _sums(spaces.values_list("period"))
     months = rows.filter(dimension=UsageRollup.Dimension.DAY).annotate(month=TruncMonth("period"))
     by_month = _sums(months.values_list("month"))
     by_owner = _sums(rows.filter(dimension=UsageRollup.Dimension.OWNER).values_list("period"))
@@ -115,6 +117,7 @@ def check_usage(using: str, days: Mapping[date, UsageSum], counted: UUID | None)
         # A roll-up ran between the queries, so the figures are inconsistent.
         return []
     wrong = {f"{day} by agent" for day in _different_periods(by_day, by_agent)}
+    wrong |= {f"{day} by namespace" for day in _different_periods(by_day, by_namespace)}
     wrong |= {f"{month:%Y-%m} by owner" for month in _different_periods(by_month, by_owner)}
     for day, tally in days.items():
         if any(

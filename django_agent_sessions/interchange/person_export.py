@@ -56,7 +56,7 @@ _SNAPSHOT = ("id", "agent_id", "multi_agent_id", "snapshot_id", "branch", "creat
 _OBJECT = ("id", "namespace", "scope", "session_id", "key", "size", "created_at", "updated_at")
 _COPY = ("id", "agent_id", "branch", "message_id", "source", "role", "created_at")
 _EVENT = ("id", "action", "session", "target", "created_at")
-_USAGE = ("period", "sessions", "messages", "input_tokens", "output_tokens", "cost")
+_USAGE = ("dimension", "period", "sessions", "messages", "input_tokens", "output_tokens", "cost")
 _README = """\
 Everything that is stored about a person in agent sessions.
 
@@ -68,7 +68,7 @@ sessions/KEY/snapshots.jsonl    states of its agents at earlier times
 forks/KEY.jsonl                 copies of the person's messages in sessions that others own
 objects.jsonl, objects/KEY      data that agents stored
 feedback.jsonl                  ratings and comments of the person
-usage.jsonl                     figures by day
+usage.jsonl                     figures by month (owner) and by day (owner_day)
 audit.jsonl                     what the person did, and what was done with the person's sessions
 problems.txt                    what could not be read; missing if everything was
 """

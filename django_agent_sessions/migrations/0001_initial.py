@@ -1145,6 +1145,8 @@ class Migration(migrations.Migration):
                             ("agent", "agent"),
                             ("owner", "owner"),
                             ("model", "model"),
+                            ("namespace", "namespace"),
+                            ("owner_day", "owner of a day"),
                         ],
                         max_length=16,
                         verbose_name="dimension",

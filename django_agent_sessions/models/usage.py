@@ -10,13 +10,23 @@ from django_agent_sessions.models.fields import IdField
 
 
 class UsageRollup(models.Model):
-    """Usage of a day in total, of a day by agent or model, or of a month by owner."""
+    """Usage of a day: all, or by agent, model, namespace or owner; or of a month by owner.
+
+    Owners of a day are only those with the highest figures, once the day is over.
+    """
 
     class Dimension(models.TextChoices):
         DAY = "day", _("day")
         AGENT = "agent", _("agent")
         OWNER = "owner", _("owner")
         MODEL = "model", _("model")
+        NAMESPACE = "namespace", _("namespace")
+        OWNER_DAY = "owner_day", _("owner of a day")
+
+        @classmethod
+        def of_owners(cls) -> tuple[UsageRollup.Dimension, ...]:
+            """Return the dimensions whose keys are owners."""
+            return cls.OWNER, cls.OWNER_DAY
 
     dimension = models.CharField(_("dimension"), max_length=16, choices=Dimension)
     period = models.DateField(_("first day"))

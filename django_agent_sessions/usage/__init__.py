@@ -1,4 +1,4 @@
-"""Usage statistics: messages, tokens and latencies per day, agent, owner and model.
+"""Usage statistics: messages, tokens and latencies per day, agent, model, namespace and owner.
 
 Messages are counted once into roll-up rows, so that a report over 90 days reads some hundred short
 rows, however many messages there are. The figures stay when the counted messages are deleted, and
@@ -10,40 +10,38 @@ from __future__ import annotations
 from django_agent_sessions.values.prices import amount
 
 from .figures import (
-    AgentFigures,
     DayFigures,
     Figures,
-    ModelFigures,
-    OwnerFigures,
-    by_agent,
-    by_model,
+    KeyFigures,
     by_owner,
     counted_until,
     daily,
     first_day,
     today,
+    top,
     total,
 )
 from .histograms import percentile
+from .ratings import DayRatings, daily_ratings, midnight
 from .rollups import RollUpResult, rebuild, roll_up
 
 __all__ = [
-    "AgentFigures",
     "DayFigures",
+    "DayRatings",
     "Figures",
-    "ModelFigures",
-    "OwnerFigures",
+    "KeyFigures",
     "RollUpResult",
     "amount",
-    "by_agent",
-    "by_model",
     "by_owner",
     "counted_until",
     "daily",
+    "daily_ratings",
     "first_day",
+    "midnight",
     "percentile",
     "rebuild",
     "roll_up",
     "today",
+    "top",
     "total",
 ]

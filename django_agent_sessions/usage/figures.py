@@ -1,14 +1,14 @@
-"""Read figures by day, agent and owner, from the roll-up rows only."""
+"""Read figures by day, agent, model, namespace and owner, from the roll-up rows only."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
-from django.db.models import F, QuerySet, Sum
+from django.db.models import F, Q, QuerySet, Sum
 from django.utils import timezone
 
 from django_agent_sessions.db import bridge
@@ -65,36 +65,19 @@ class DayFigures(Figures):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentFigures(Figures):
-    """Figures of an agent, over all sessions with an agent of this id.
+class KeyFigures(Figures):
+    """Figures of an agent, a model, a namespace or an owner.
 
     Attributes:
-        agent_id: The agent's id.
+        key: The agent's id, the model's name, the namespace, or the user's primary key as text,
+            which is empty for sessions without an owner.
+        messages_before: Number of messages in the days before; see ``top``.
+        cost_before: Their cost, or None.
     """
 
-    agent_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFigures(Figures):
-    """Figures of a model, over the messages of which the model's name is known.
-
-    Attributes:
-        model: The model's name.
-    """
-
-    model: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnerFigures(Figures):
-    """Figures of an owner.
-
-    Attributes:
-        owner: The user's primary key as text; empty for ownerless sessions.
-    """
-
-    owner: str
+    key: str
+    messages_before: int = 0
+    cost_before: int | None = None
 
 
 def today() -> date:
@@ -104,6 +87,12 @@ def today() -> date:
         The day in UTC; with ``USE_TZ = False`` the local day.
     """
     return day_of(timezone.now())
+
+
+def span(days: int, until: date | None) -> tuple[date, date]:
+    """Return the first and the last of a number of days; by default until today."""
+    last = until or today()
+    return last - timedelta(days - 1), last
 
 
 def daily(days: int, *, until: date | None = None, using: str | None = None) -> list[DayFigures]:
@@ -117,7 +106,7 @@ def daily(days: int, *, until: date | None = None, using: str | None = None) -> 
     Returns:
         One entry per day, oldest first, also for days without messages.
     """
-    first, last = _span(days, until)
+    first, last = span(days, until)
     rows = UsageRollup.objects.using(bridge.database(using)).filter(
         dimension=UsageRollup.Dimension.DAY, period__range=(first, last), key=""
     )
@@ -125,79 +114,79 @@ def daily(days: int, *, until: date | None = None, using: str | None = None) -> 
     return [_day_figures(first + timedelta(number), rows_by_day) for number in range(days)]
 
 
-def by_agent(
-    days: int, *, limit: int = 20, until: date | None = None, using: str | None = None
-) -> list[AgentFigures]:
-    """Read the figures of the agents with the most messages.
+def top(
+    dimension: Literal["agent", "model", "namespace", "owner"],
+    days: int,
+    *,
+    sort: Literal["messages", "cost"] = "messages",
+    limit: int = 20,
+    before: int = 0,
+    latencies: int | None = None,
+    until: date | None = None,
+    using: str | None = None,
+) -> list[KeyFigures]:
+    """Read the figures of the agents, models, namespaces or owners with the highest figures.
+
+    Agents are those of all sessions with an agent of this id; models those of the messages whose
+    model is known. Owners of a day that is over are the 500 with the most messages and the 500 with
+    the highest costs; see ``by_owner`` for all.
 
     Args:
+        dimension: What to list.
         days: Number of days to add up.
-        limit: Maximum number of agents.
+        sort: The figure by which they are sorted; unknown costs come last.
+        limit: Maximum number of entries.
+        before: Number of days before these days of which ``messages_before`` and ``cost_before``
+            are the sums.
+        latencies: Number of entries whose latencies are read, from the first on; by default all.
         until: The last day; by default today.
         using: The database alias.
 
     Returns:
-        The agents, those with the most messages first.
+        The entries with the highest figures first.
     """
-    rows = _rows_of(UsageRollup.Dimension.AGENT, days, until, using)
+    first, last = span(days, until)
+    kept = UsageRollup.Dimension("owner_day" if dimension == "owner" else dimension)
+    rows = UsageRollup.objects.using(bridge.database(using)).filter(dimension=kept)
+    entries = list(_sums(rows, first - timedelta(before), first, last, sort)[:limit])
+    histograms: dict[str, Counter[int]] = {key: Counter() for key, *_ in entries[:latencies]}
+    stored = rows.filter(period__range=(first, last), key__in=histograms)
+    for key, histogram in stored.values_list("key", "latencies"):
+        histograms[key].update(_histogram(histogram))
     return [
-        AgentFigures(agent_id=key, **figures) for key, figures in _most(rows, "all_messages", limit)
+        KeyFigures(
+            key=key,
+            latencies=histograms.get(key, {}),
+            messages_before=messages_before or 0,
+            cost_before=cost_before,
+            **dict(zip(_COLUMNS, figures, strict=True)),
+        )
+        for key, messages_before, cost_before, *figures in entries
     ]
 
 
-def by_model(
-    days: int, *, limit: int = 20, until: date | None = None, using: str | None = None
-) -> list[ModelFigures]:
-    """Read the figures of the models with the highest costs.
-
-    Args:
-        days: Number of days to add up.
-        limit: Maximum number of models.
-        until: The last day; by default today.
-        using: The database alias.
-
-    Returns:
-        The models, those with the highest costs first, and those without a price last.
-    """
-    rows = _rows_of(UsageRollup.Dimension.MODEL, days, until, using)
-    return [ModelFigures(model=key, **figures) for key, figures in _most(rows, "all_cost", limit)]
-
-
-def _rows_of(
-    dimension: UsageRollup.Dimension, days: int, until: date | None, using: str | None
-) -> QuerySet[UsageRollup]:
-    rows = UsageRollup.objects.using(bridge.database(using))
-    return rows.filter(dimension=dimension, period__range=_span(days, until))
-
-
-def _most(rows: QuerySet[UsageRollup], by: str, limit: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the keys with the most of one figure, and the sums of their figures."""
-    most = list(
-        rows.order_by()
+def _sums(
+    rows: QuerySet[UsageRollup], begin: date, first: date, last: date, sort: str
+) -> QuerySet[Any, Any]:
+    """Return the sums by key of the days from the first on, and of those before it."""
+    now, before = Q(period__gte=first), Q(period__lt=first)
+    sums = {f"all_{name}": Sum(name, filter=now) for name in _COLUMNS}
+    earlier = {f"{name}_before": Sum(name, filter=before) for name in ("messages", "cost")}
+    return (
+        rows.filter(period__range=(begin, last))
+        .order_by()
         .values("key")
-        .annotate(
-            all_sessions=Sum("sessions"),
-            all_messages=Sum("messages"),
-            all_input=Sum("input_tokens"),
-            all_output=Sum("output_tokens"),
-            all_cost=Sum("cost"),
-        )
-        .order_by(F(by).desc(nulls_last=True), "-all_messages", "key")
-        .values_list("key", "all_sessions", "all_messages", "all_input", "all_output", "all_cost")[
-            :limit
-        ]
+        .annotate(**earlier, **sums)
+        .filter(Q(all_messages__isnull=False))
+        .order_by(F(f"all_{sort}").desc(nulls_last=True), "-all_messages", "key")
+        .values_list("key", *earlier, *sums)
     )
-    latencies: dict[str, Counter[int]] = {key: Counter() for key, *_ in most}
-    for key, histogram in rows.filter(key__in=latencies).values_list("key", "latencies"):
-        latencies[key].update(_histogram(histogram))
-    for key, *figures in most:
-        yield key, {"latencies": latencies[key], **dict(zip(_COLUMNS, figures, strict=True))}
 
 
-def by_owner(month: date, *, limit: int = 20, using: str | None = None) -> list[OwnerFigures]:
+def by_owner(month: date, *, limit: int = 20, using: str | None = None) -> list[KeyFigures]:
     """Read the figures of the owners with the most messages in a month.
 
-    An index serves this order, so that the number of owners does not matter.
+    All owners are counted. An index serves this order, so that their number does not matter.
 
     Args:
         month: Any day of the month.
@@ -214,21 +203,21 @@ def by_owner(month: date, *, limit: int = 20, using: str | None = None) -> list[
         .values_list("key", "latencies", *_COLUMNS)
     )
     owners = [
-        OwnerFigures(
-            owner=key,
+        KeyFigures(
+            key=key,
             latencies=_histogram(latencies),
             **dict(zip(_COLUMNS, figures, strict=True)),
         )
         for key, latencies, *figures in rows[:limit]
     ]
-    return sorted(owners, key=lambda owner: (-owner.messages, owner.owner))
+    return sorted(owners, key=lambda owner: (-owner.messages, owner.key))
 
 
 def total(figures: Iterable[Figures]) -> Figures:
     """Return the sum of figures.
 
     Args:
-        figures: Figures of days, agents or owners.
+        figures: Figures of days or of entries.
 
     Returns:
         The sum; its percentiles are those of all latencies together.
@@ -272,11 +261,6 @@ def first_day(*, using: str | None = None) -> date | None:
     rows = UsageRollup.objects.using(bridge.database(using))
     days = rows.filter(dimension=UsageRollup.Dimension.DAY).order_by("period")
     return days.values_list("period", flat=True).first()
-
-
-def _span(days: int, until: date | None) -> tuple[date, date]:
-    last = until or today()
-    return last - timedelta(days - 1), last
 
 
 def _day_figures(day: date, rows_by_day: Mapping[date, UsageRollup]) -> DayFigures:

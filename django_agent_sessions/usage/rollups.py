@@ -1,4 +1,4 @@
-"""Count new messages and sessions into roll-up rows per day, agent, owner and model.
+"""Count new messages and sessions into roll-up rows per day, agent, model, namespace and owner.
 
 Primary keys are ordered by time (UUIDv7), so that new rows are a range of keys, and a cursor row
 stores how far the count has come. The counts and the cursor change in one transaction, so that a
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
@@ -37,6 +37,10 @@ from django_agent_sessions.values.records import add_known
 from .histograms import bucket_of
 
 _CHUNK = 500
+
+OWNERS_OF_A_DAY = 500
+"""Owners that are kept of a day: those with the most messages, and as many with the highest costs.
+The months have all owners."""
 
 
 class RollupKey(NamedTuple):
@@ -235,9 +239,31 @@ def _count_batch(alias: str, batch: int, end: datetime) -> tuple[int, int]:
     if len(sessions) == batch:
         counted_until = min(counted_until, _creation_time(sessions[-1].id))
     # Another roll-up may have counted further.
-    cursor.counted_at = max(cursor.counted_at or counted_until, counted_until)
+    before = cursor.counted_at or counted_until
+    cursor.counted_at = max(before, counted_until)
     cursor.save(using=alias)
+    _drop_small_owners(alias, {day_of(before), *_days_of_owners(tallies)}, cursor.counted_at)
     return len(messages), len(sessions)
+
+
+def _days_of_owners(tallies: Tallies) -> Iterator[date]:
+    return (row.period for row in tallies if row.dimension == UsageRollup.Dimension.OWNER_DAY)
+
+
+def _drop_small_owners(alias: str, days: Iterable[date], counted_until: datetime) -> None:
+    """Delete the owners with low figures of the days that are over, so that reports stay quick."""
+    for day in sorted(days):
+        rows = UsageRollup.objects.using(alias).filter(
+            dimension=UsageRollup.Dimension.OWNER_DAY, period=day
+        )
+        if day >= day_of(counted_until) or not rows.order_by()[OWNERS_OF_A_DAY:].exists():
+            continue
+        highest = (
+            rows.order_by(F(name).desc(nulls_last=True)).values_list("pk", flat=True)
+            for name in ("messages", "cost")
+        )
+        kept = {key for keys in highest for key in keys[:OWNERS_OF_A_DAY]}
+        rows.exclude(pk__in=kept).delete()
 
 
 def _locked_cursor(alias: str) -> UsageCursor:
@@ -259,6 +285,7 @@ class _Message(NamedTuple):
     id: UUID
     created_at: datetime
     agent_id: str
+    namespace: str
     owner: Any
     first: bool
     input_tokens: int | None
@@ -270,6 +297,7 @@ class _Message(NamedTuple):
 class _Session(NamedTuple):
     id: UUID
     created_at: datetime
+    namespace: str
     owner: Any
 
 
@@ -280,6 +308,7 @@ def _next_messages(alias: str, after: UUID | None, end: datetime, limit: int) ->
         "id",
         "created_at",
         "agent__agent_id",
+        "session__namespace",
         "session__owner_id",
         "message_id",
         "branch",
@@ -289,14 +318,15 @@ def _next_messages(alias: str, after: UUID | None, end: datetime, limit: int) ->
         "model",
     )
     return [
-        _Message(*row[:4], row[4] == 0 and row[5] == MAIN_BRANCH, *row[6:10])
+        _Message(*row[:5], row[5] == 0 and row[6] == MAIN_BRANCH, *row[7:11])
         for row in values[:limit]
     ]
 
 
 def _next_sessions(alias: str, after: UUID | None, end: datetime, limit: int) -> list[_Session]:
     rows = Session.objects.using(alias).filter(**_range(after, end)).order_by("id")
-    return [_Session(*row) for row in rows.values_list("id", "created_at", "owner_id")[:limit]]
+    values = rows.values_list("id", "created_at", "namespace", "owner_id")
+    return [_Session(*row) for row in values[:limit]]
 
 
 def _range(after: UUID | None, end: datetime) -> dict[str, UUID]:
@@ -308,12 +338,10 @@ def _tally_message(
     tallies: Tallies, message: _Message, prices: Mapping[str, Mapping[str, Any]]
 ) -> None:
     day = day_of(message.created_at)
-    day_tally = tallies[RollupKey(UsageRollup.Dimension.DAY, day, "")]
     agent_tally = tallies[RollupKey(UsageRollup.Dimension.AGENT, day, message.agent_id)]
-    owner_tally = tallies[_owner_row(day, message.owner)]
     # For an agent, sessions are the conversations that it began.
     agent_tally.sessions += message.first
-    counted = [day_tally, agent_tally, owner_tally]
+    counted = [agent_tally, *_tallies_of(tallies, day, message)]
     if message.model:
         counted.append(tallies[RollupKey(UsageRollup.Dimension.MODEL, day, message.model)])
     tokens = message.input_tokens, message.output_tokens
@@ -330,14 +358,17 @@ def _tally_message(
 
 
 def _tally_session(tallies: Tallies, session: _Session) -> None:
-    day = day_of(session.created_at)
-    tallies[RollupKey(UsageRollup.Dimension.DAY, day, "")].sessions += 1
-    tallies[_owner_row(day, session.owner)].sessions += 1
+    for tally in _tallies_of(tallies, day_of(session.created_at), session):
+        tally.sessions += 1
 
 
-def _owner_row(day: date, owner: Any) -> RollupKey:
-    key = "" if owner is None else str(owner)
-    return RollupKey(UsageRollup.Dimension.OWNER, day.replace(day=1), key)
+def _tallies_of(tallies: Tallies, day: date, row: _Message | _Session) -> Iterator[Counts]:
+    """Yield the counts that sessions and their messages have in common."""
+    owner = "" if row.owner is None else str(row.owner)
+    yield tallies[RollupKey(UsageRollup.Dimension.DAY, day, "")]
+    yield tallies[RollupKey(UsageRollup.Dimension.NAMESPACE, day, row.namespace)]
+    yield tallies[RollupKey(UsageRollup.Dimension.OWNER_DAY, day, owner)]
+    yield tallies[RollupKey(UsageRollup.Dimension.OWNER, day.replace(day=1), owner)]
 
 
 def _creation_time(key: UUID) -> datetime:

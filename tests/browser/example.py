@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django.contrib.auth import get_user_model
+from django.test import override_settings
 from django.utils import timezone
 
 from django_agent_sessions import usage
@@ -261,14 +262,32 @@ def others(count: int = 36) -> None:
         session.message_count = chance.randrange(4, 60)
         session.input_tokens = session.message_count * chance.randrange(300, 1900)
         session.output_tokens = session.message_count * chance.randrange(20, 90)
+        session.cost = session.input_tokens * 1_000 + session.output_tokens * 5_000
         session.last_activity_at = when
         session.save()
         for value in _RATED.get(number, ()):
-            MessageFeedback.objects.create(session=session, message_id=new_id(), value=value)
+            MessageFeedback.objects.create(
+                id=key_made_at(when), session=session, message_id=new_id(), value=value
+            )
+
+
+WITH_PRICES = {
+    "PRICES": {
+        "claude-sonnet-4": {"input": 3, "output": 15},
+        "claude-haiku-4": {"input": 1, "output": 5},
+    },
+    "CURRENCY": "EUR",
+}
+"""Settings with which costs are counted and shown."""
+
+
+def dear_day() -> date:
+    """The day on which one agent changed its model."""
+    return timezone.now().astimezone(UTC).date() - timedelta(days=1)
 
 
 def usage_of_90_days() -> None:
-    """Three agents and six owners, busier during the week, rolled up."""
+    """Three agents and six owners, busier during the week, rolled up; yesterday is expensive."""
     chance = random.Random(11)
     now = timezone.now()
     sessions: list[Session] = []
@@ -276,14 +295,15 @@ def usage_of_90_days() -> None:
     rows: list[SessionMessage] = []
     owners = [owner(name) for name in _OWNERS]
     for day in range(90):
-        date = (now - timedelta(days=day)).replace(hour=9, minute=0, second=0)
-        busy = (0.35 if date.weekday() >= 5 else 1) * (1.35 - day / 120)
+        morning = (now - timedelta(days=day)).replace(hour=9, minute=0, second=0)
+        busy = (0.35 if morning.weekday() >= 5 else 1) * (1.35 - day / 120)
         for number in range(1 + round(5 * busy * chance.uniform(0.7, 1.2))):
-            when = date + timedelta(minutes=9 * number)
+            when = morning + timedelta(minutes=9 * number)
             who = chance.choices(owners, (9, 7, 5, 3, 2, 1))[0]
             session = Session(
                 id=key_made_at(when),
                 session_id=f"day {day} {number}",
+                namespace="shop-eu" if number % 3 else "shop-us",
                 owner=who,
                 created_at=when,
                 last_activity_at=when,
@@ -292,18 +312,22 @@ def usage_of_90_days() -> None:
             agent = SessionAgent(session=session, agent_id=name, dialect="strands")
             sessions.append(session)
             agents.append(agent)
-            rows += _busy(chance, agent, when)
+            dear = name == "research" or morning.astimezone(UTC).date() == dear_day()
+            rows += _busy(chance, agent, when, "claude-sonnet-4" if dear else "claude-haiku-4")
     Session.objects.bulk_create(sessions, batch_size=200)
     SessionAgent.objects.bulk_create(agents, batch_size=200)
     SessionMessage.objects.bulk_create(rows, batch_size=200)
-    usage.roll_up(until=now + timedelta(days=1))
+    with override_settings(AGENT_SESSIONS=WITH_PRICES):
+        usage.roll_up(until=now + timedelta(days=1))
     # The figures stay; the list shows conversations with more in them. Raw, because to delete one
     # in the usual way would be audited.
     for model in (SessionMessage, SessionAgent, Session):
         model._default_manager.all()._raw_delete("default")
 
 
-def _busy(chance: random.Random, agent: SessionAgent, when: datetime) -> list[SessionMessage]:
+def _busy(
+    chance: random.Random, agent: SessionAgent, when: datetime, model: str
+) -> list[SessionMessage]:
     return [
         SessionMessage(
             id=key_made_at(when + timedelta(seconds=20 * position)),
@@ -316,6 +340,7 @@ def _busy(chance: random.Random, agent: SessionAgent, when: datetime) -> list[Se
             input_tokens=chance.randrange(800, 4200) if position % 2 else None,
             output_tokens=chance.randrange(30, 420) if position % 2 else None,
             latency_ms=int(chance.lognormvariate(7.3, 0.5)) if position % 2 else None,
+            model=model if position % 2 else "",
         )
         for position in range(chance.randrange(4, 10))
     ]

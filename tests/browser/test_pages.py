@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from django.test import override_settings
 from django.urls import reverse
 
 from django_agent_sessions import audit
@@ -25,7 +26,7 @@ KEPT = "SCREENSHOTS" in os.environ
 """Whether the pictures are for the documentation."""
 
 PICTURES = Path(os.environ.get("SCREENSHOTS", ".cache/screenshots"))
-SHOWN = ("list", "transcript", "preview", "usage")
+SHOWN = ("list", "transcript", "preview", "usage", "usage-day")
 """The pages that the documentation shows."""
 
 LARGEST = 200_000
@@ -92,6 +93,10 @@ def every_page(page, session, names=None):
         "transcript": address(session, "change", **{"from": "start"}),
         "message": address(session, "change", at=first.pk, plain=1),
         "usage": reverse("admin:agent_sessions_usagerollup_changelist"),
+        "usage-day": reverse(
+            "admin:agent_sessions_usagerollup_changelist",
+            query={"from": example.dear_day(), "until": example.dear_day()},
+        ),
         "audit": reverse("admin:agent_sessions_auditevent_changelist"),
         "event": reverse(
             "admin:agent_sessions_auditevent_change", args=[AuditEvent.objects.latest("id").pk]
@@ -134,6 +139,7 @@ def violations(page, *, colours=True, others=True):
 
 
 @pytest.mark.parametrize("look", LOOKS)
+@override_settings(AGENT_SESSIONS=example.WITH_PRICES)
 def test_every_page_can_be_read_by_everybody_and_fits_its_width(open_page, shop, look):
     page = open_page(**LOOKS[look])
     PICTURES.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
+from django.test import override_settings
 
+from . import example
 from .test_pages import KEPT, LOOKS, PICTURES, SHOWN, every_page, shop
 from .time_pages import pages_about_time
 
@@ -13,6 +15,7 @@ __all__ = ["shop"]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@override_settings(AGENT_SESSIONS=example.WITH_PRICES)
 def test_every_page_opens_and_fits_its_width(open_page, shop):
     PICTURES.mkdir(parents=True, exist_ok=True)
     page = open_page(**LOOKS["light"])

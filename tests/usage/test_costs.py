@@ -60,16 +60,17 @@ def test_costs_agree_with_a_sum_made_by_hand(settings, together):
     assert usage.amount(Session.objects.get().cost) == by_hand
     usage.roll_up(until=datetime.now(UTC) + timedelta(days=1))
     today = usage.today()
+    models = usage.top("model", 1, sort="cost")
     assert usage.amount(usage.total(usage.daily(1)).cost) == by_hand
-    assert [usage.amount(one.cost) for one in usage.by_agent(1)] == [by_hand]
+    assert [usage.amount(one.cost) for one in usage.top("agent", 1)] == [by_hand]
     assert [usage.amount(one.cost) for one in usage.by_owner(today)] == [by_hand]
-    assert [(one.model, one.messages, usage.amount(one.cost)) for one in usage.by_model(1)] == [
+    assert [(one.key, one.messages, usage.amount(one.cost)) for one in models] == [
         ("gpt-5-2025-08-07", 1, Decimal("0.00325")),
         ("gpt-5-mini", 1, Decimal("0.001002")),
         ("claude-sonnet-4", 3, Decimal("0.000171")),
         ("unknown-model", 1, None),
     ]
-    assert [(one.input_tokens, one.output_tokens) for one in usage.by_model(1)][2] == (7, 10)
+    assert [(one.input_tokens, one.output_tokens) for one in models][2] == (7, 10)
 
 
 def test_without_prices_every_cost_is_unknown_until_a_rebuild_with_prices(settings):
@@ -78,7 +79,7 @@ def test_without_prices_every_cost_is_unknown_until_a_rebuild_with_prices(settin
     end = datetime.now(UTC) + timedelta(days=1)
     usage.roll_up(until=end)
     assert store.open("s-1").usage.cost is None
-    assert [one.cost for one in usage.by_model(1)] == [None] * 4
+    assert [one.cost for one in usage.top("model", 1)] == [None] * 4
     settings.AGENT_SESSIONS = {"PRICES": PRICES}
     usage.rebuild(until=end)
     assert usage.amount(usage.total(usage.daily(1)).cost) == Decimal("0.004423")

@@ -58,7 +58,7 @@ def test_the_sessions_the_figures_the_pages_and_the_api_agree(spoken, admin_clie
 
     by_hand = STRANDS + OPENAI
     assert usage.amount(usage.total(usage.daily(1)).cost) == by_hand == Decimal("0.00044")
-    assert {one.model: usage.amount(one.cost) for one in usage.by_model(1)} == {
+    assert {one.key: usage.amount(one.cost) for one in usage.top("model", 1)} == {
         "scripted": STRANDS,
         "gpt-5-2025-08-07": OPENAI,
         "other-model": None,
@@ -69,9 +69,9 @@ def test_the_sessions_the_figures_the_pages_and_the_api_agree(spoken, admin_clie
     models = content.split('aria-labelledby="usage-models"')[1].split("</section>")[0]
     cells = re.findall(r"<bdi>(.*?)</bdi>|<td>([^<]*)</td>", models)
     assert [name or value for name, value in cells] == [
-        *("scripted", "3", "30", "15", "7 ms", "7 ms", "0.0003 EUR"),
-        *("gpt-5-2025-08-07", "2", "20", "10", "–", "–", "0.0001 EUR"),
-        *("other-model", "1", "10", "5", "–", "–", "unknown"),
+        *("scripted", "3", "30", "15", "7 ms", "7 ms", "0.0003 EUR", ""),
+        *("gpt-5-2025-08-07", "2", "20", "10", "–", "–", "0.0001 EUR", ""),
+        *("other-model", "1", "10", "5", "–", "–", "unknown", ""),
     ]
 
     listed = admin_client.get(reverse("admin:agent_sessions_session_changelist"))

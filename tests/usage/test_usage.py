@@ -11,20 +11,22 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import connection, connections, transaction
-from django.test.utils import CaptureQueriesContext
+from django.test.utils import CaptureQueriesContext, override_settings
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
 from django_agent_sessions import usage
-from django_agent_sessions.models import SessionMessage, UsageCursor, UsageRollup
-from django_agent_sessions.usage import histograms
+from django_agent_sessions.models import MessageFeedback, SessionMessage, UsageCursor, UsageRollup
+from django_agent_sessions.usage import histograms, ratings, rollups
+from django_agent_sessions.values.ids import new_id
 from tests.processes import go, outputs, ready
 from tests.processes import start as start_process
 from tests.test_documentation import example
 from tests.usage.usage_data import (
     NOON,
     join,
+    key_made_at,
     latencies_counted,
     message,
     nearest_rank,
@@ -65,7 +67,7 @@ def converse(conversation, owners) -> None:
     for session, agent_id, at, columns in conversation:
         if session not in sessions:
             owner = owners[session] if session < len(owners) else None
-            sessions[session] = start(f"session-{session}", at, owner)
+            sessions[session] = start(f"session-{session}", at, owner, "AB "[session % 3 :])
         if (session, agent_id) not in agents:
             agents[session, agent_id] = join(sessions[session], agent_id)
         rows.append(message(agents[session, agent_id], positions[session, agent_id], at, **columns))
@@ -90,6 +92,8 @@ def test_the_figures_are_those_of_a_plain_recount(conversation, batch, pauses):
                 expected["day", f"{at:%Y-%m-%d}", ""] += 1
                 expected["agent", f"{at:%Y-%m-%d}", agent_id] += 1
                 expected["owner", f"{at:%Y-%m}-01", owner] += 1
+                expected["owner_day", f"{at:%Y-%m-%d}", owner] += 1
+                expected["namespace", f"{at:%Y-%m-%d}", "AB "[session % 3 :]] += 1
         assert latencies_counted() == expected
         transaction.set_rollback(True)
 
@@ -187,9 +191,9 @@ def test_an_agent_has_as_many_sessions_as_conversations_it_began():
         say(agent, [NOON, NOON + timedelta(days=1)])
     usage.roll_up(until=LATER)
 
-    agents = usage.by_agent(2, until=date(2026, 4, 1))
+    agents = usage.top("agent", 2, until=date(2026, 4, 1))
 
-    assert [(agent.agent_id, agent.sessions, agent.messages) for agent in agents] == [
+    assert [(agent.key, agent.sessions, agent.messages) for agent in agents] == [
         ("rabbit", 2, 4),
         ("fox", 1, 2),
     ]
@@ -202,18 +206,82 @@ def test_the_agents_and_owners_that_said_most_come_first(django_user_model):
         say(join(session, f"agent-{number}"), [NOON] * number, output_tokens=number)
     usage.roll_up(until=LATER)
 
-    agents = usage.by_agent(1, limit=3, until=NOON.date())
-    assert [(agent.agent_id, agent.messages) for agent in agents] == [
+    agents = usage.top("agent", 1, limit=3, until=NOON.date())
+    assert [(agent.key, agent.messages) for agent in agents] == [
         ("agent-6", 6),
         ("agent-5", 5),
         ("agent-4", 4),
     ]
     owners = usage.by_owner(NOON.date(), limit=2)
-    assert [(owner.owner, owner.messages, owner.output_tokens) for owner in owners] == [
+    assert [(owner.key, owner.messages, owner.output_tokens) for owner in owners] == [
         ("", 6, 36),
         (str(users[4].pk), 5, 25),
     ]
     assert usage.by_owner(date(2026, 4, 1)) == []
+
+
+def test_what_is_highest_is_compared_with_the_days_before():
+    now, before = NOON.date(), NOON - timedelta(days=1)
+    for name, yesterday, today in (("steady", 3, 3), ("grew", 1, 5), ("gone", 7, 0), ("new", 0, 1)):
+        say(join(start(name, NOON, namespace=f"of {name}"), name), [before] * yesterday)
+        say(join(start(f"{name} 2", NOON, namespace=f"of {name}"), name), [NOON] * today)
+    usage.roll_up(until=LATER)
+
+    assert [
+        (entry.key, entry.messages, entry.messages_before)
+        for entry in usage.top("namespace", 1, before=1, until=now)
+    ] == [("of grew", 5, 1), ("of steady", 3, 3), ("of new", 1, 0), ("of gone", 0, 7)]
+    [first, *others] = usage.top("agent", 2, until=now, limit=3, latencies=1)
+    assert (first.key, first.messages, first.messages_before) == ("gone", 7, 0)
+    assert [other.key for other in others] == ["grew", "steady"]
+
+
+def test_of_a_day_that_is_over_the_owners_with_the_highest_figures_are_kept(
+    monkeypatch, django_user_model
+):
+    monkeypatch.setattr(rollups, "OWNERS_OF_A_DAY", 2)
+    dear = {"input_tokens": 9, "model": "dear"}
+    owners = [django_user_model.objects.create_user(f"user-{number}") for number in range(5)]
+    for number, user in enumerate(owners, start=1):
+        agent = join(start(user.username, NOON, user))
+        say(agent, [NOON] * number, **(dear if number == 1 else {}))
+
+    def kept() -> list[int]:
+        return [owner.messages for owner in usage.top("owner", 1, until=NOON.date())]
+
+    with override_settings(AGENT_SESSIONS={"PRICES": {"dear": {"input": 1}}}):
+        usage.roll_up(until=NOON + timedelta(hours=11))
+        assert kept() == [5, 4, 3, 2, 1]
+        usage.roll_up(until=NOON + timedelta(hours=13))
+
+    # Two by messages, and by costs the one that has any and the next.
+    assert kept()[:2] == [5, 4]
+    assert kept()[-1] == 1
+    assert len(kept()) <= 4
+    assert len(usage.by_owner(NOON.date())) == 5
+
+
+def test_ratings_are_counted_by_day_and_bounded(monkeypatch):
+    session = start("one", NOON)
+
+    def rate(value: int, at: datetime) -> None:
+        MessageFeedback.objects.create(
+            id=key_made_at(at), session=session, message_id=new_id(), value=value, created_at=at
+        )
+
+    for value, days in ((1, 2), (1, 2), (-1, 1), (0, 1), (-1, 0), (1, -1)):
+        rate(value, NOON - timedelta(days=days))
+
+    def counted() -> list[tuple[int | None, int | None]]:
+        days = usage.daily_ratings(4, until=NOON.date())
+        assert [day.day.day for day in days] == [28, 29, 30, 31]
+        return [(day.good, day.bad) for day in days]
+
+    with CaptureQueriesContext(connection) as captured:
+        assert counted() == [(0, 0), (2, 0), (0, 1), (0, 1)]
+    assert len(captured) == 2
+    monkeypatch.setattr(ratings, "NEWEST", 3)
+    assert counted() == [(None, None), (None, None), (0, 1), (0, 1)]
 
 
 def test_a_sum_has_the_percentiles_of_all_latencies_together():
@@ -227,7 +295,7 @@ def test_a_sum_has_the_percentiles_of_all_latencies_together():
     assert whole.messages == 18
     assert whole.p50 == pytest.approx(100, rel=0.05)
     assert whole.p95 == pytest.approx(9000, rel=0.05)
-    assert usage.by_agent(2, until=date(2026, 4, 1))[0].p95 == whole.p95
+    assert usage.top("agent", 2, until=date(2026, 4, 1))[0].p95 == whole.p95
 
 
 @given(st.lists(st.integers(0, 2**62), min_size=1, max_size=60), st.floats(0, 1))
@@ -248,7 +316,7 @@ def test_percentiles_of_an_owner_are_those_of_the_month(ada, bob):
     usage.roll_up(until=LATER)
 
     first, second = usage.by_owner(NOON.date())
-    assert (first.owner, second.owner) == (str(ada.pk), str(bob.pk))
+    assert (first.key, second.key) == (str(ada.pk), str(bob.pk))
     assert first.p50 == pytest.approx(9000, rel=0.05)
     assert usage.percentile(first.latencies, 0.4) == pytest.approx(100, rel=0.05)
     assert second.p95 == pytest.approx(7, rel=0.05)
@@ -270,7 +338,7 @@ def test_a_batch_takes_as_many_statements_for_many_rows_as_for_few(django_user_m
         return len(captured)
 
     statements(1)
-    assert statements(2) == statements(40)
+    assert statements(2) == statements(25)
 
 
 def test_the_command_counts_and_says_so_in_a_line():
@@ -316,7 +384,7 @@ def test_two_processes_at_once_count_everything_once():
     # Otherwise they would not have met.
     assert all(sum(worker) for worker in counted)
     assert rolled_up() == recount()
-    assert sum(latencies_counted().values()) == 3 * 2000
+    assert sum(latencies_counted().values()) == 5 * 2000
 
 
 @pytest.mark.process
@@ -341,7 +409,7 @@ def test_a_roll_up_that_was_killed_is_gone_on_with_and_nothing_is_missing_or_twi
     usage.roll_up(batch=20, until=LATER)
 
     assert rolled_up() == recount()
-    assert sum(latencies_counted().values()) == 3 * 2000
+    assert sum(latencies_counted().values()) == 5 * 2000
 
 
 def test_the_example_in_the_documentation_runs(capsys):

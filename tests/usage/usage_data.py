@@ -22,8 +22,10 @@ def key_made_at(moment: datetime) -> UUID:
     return UUID(int=milliseconds << 80 | 7 << 76 | (rest >> 62) << 64 | 2 << 62 | rest % 2**62)
 
 
-def start(name: str, at: datetime, owner: Any = None) -> Session:
-    return Session.objects.create(id=key_made_at(at), session_id=name, owner=owner, created_at=at)
+def start(name: str, at: datetime, owner: Any = None, namespace: str = "") -> Session:
+    return Session.objects.create(
+        id=key_made_at(at), namespace=namespace, session_id=name, owner=owner, created_at=at
+    )
 
 
 def join(session: Session, agent_id: str = "agent") -> SessionAgent:
@@ -62,6 +64,8 @@ def recount() -> Recount:
         day = session.created_at.astimezone(UTC)
         found["day", f"{day:%Y-%m-%d}", ""][0] += 1
         found["owner", f"{day:%Y-%m-01}", str(session.owner_id or "")][0] += 1
+        found["owner_day", f"{day:%Y-%m-%d}", str(session.owner_id or "")][0] += 1
+        found["namespace", f"{day:%Y-%m-%d}", session.namespace][0] += 1
     for row in SessionMessage.objects.select_related("agent", "session"):
         day = row.created_at.astimezone(UTC)
         of_agent = found["agent", f"{day:%Y-%m-%d}", row.agent.agent_id]
@@ -70,6 +74,8 @@ def recount() -> Recount:
             of_agent,
             found["day", f"{day:%Y-%m-%d}", ""],
             found["owner", f"{day:%Y-%m-01}", str(row.session.owner_id or "")],
+            found["owner_day", f"{day:%Y-%m-%d}", str(row.session.owner_id or "")],
+            found["namespace", f"{day:%Y-%m-%d}", row.session.namespace],
         ):
             figures[1] += 1
             figures[2] += row.input_tokens or 0
