@@ -270,7 +270,6 @@ NO_ENTRIES = {
     "Answer": "a value of the chat: the primary key of a signed-in user",
     "Runs.check_room": "it counts the answers of a signed-in user",
     "SessionState": "a value of events: the primary key in a row",
-    "OwnerFigures": "a value of usage: the primary key in a row",
     "quotas.check_branches": "it counts the branches of a signed-in user",
     "quotas.check_bytes": "it counts the bytes of a signed-in user",
     "quotas.check_sessions": "it counts the sessions of a signed-in user",
