@@ -172,12 +172,10 @@ def _sums(
     now, before = Q(period__gte=first), Q(period__lt=first)
     sums = {f"all_{name}": Sum(name, filter=now) for name in _COLUMNS}
     earlier = {f"{name}_before": Sum(name, filter=before) for name in ("messages", "cost")}
-    return (
-        rows.filter(period__range=(begin, last))
-        .order_by()
-        .values("key")
-        .annotate(**earlier, **sums)
-        .filter(Q(all_messages__isnull=False))
+    summed: Any = rows.filter(period__range=(begin, last)).order_by().values("key")
+    return (  # type: ignore[no-any-return] # the type checker does not know the sums' names
+        summed.annotate(**earlier, **sums)
+        .filter(all_messages__isnull=False)
         .order_by(F(f"all_{sort}").desc(nulls_last=True), "-all_messages", "key")
         .values_list("key", *earlier, *sums)
     )
