@@ -30,11 +30,13 @@ else:
 from .advanced_session import AdvancedDjangoSession
 from .compaction import Compaction
 from .session import DjangoSession
+from .trace_ids import trace_config
 
 __all__ = [
     "AdvancedDjangoSession",
     "Compaction",
     "DjangoSession",
+    "trace_config",
 ]
 
 del _agents

@@ -88,6 +88,7 @@ class DjangoSession(RunStates):
 
     Attributes:
         session_id: The id of the session.
+        namespace: The namespace of session ids.
         session_settings: The given settings, or ``SessionSettings()``; can be assigned.
 
     Raises:
@@ -97,6 +98,7 @@ class DjangoSession(RunStates):
     """
 
     session_id: str
+    namespace: str
     session_settings: SessionSettings | None
     _session_class: type[ConversationSession] = ConversationSession
 
@@ -123,7 +125,7 @@ class DjangoSession(RunStates):
         self.session_settings = _settings(session_settings)
         refuse_none(owner)
         self._owner = owner
-        self._namespace = validate_namespace(namespace)
+        self.namespace = validate_namespace(namespace)
         self._scope = validate_scope(scope)
         self._title = title
         self._metadata = metadata
@@ -389,7 +391,7 @@ class DjangoSession(RunStates):
         return self._session_class(
             SessionStore(
                 owner=owner,
-                namespace=self._namespace,
+                namespace=self.namespace,
                 scope=self._scope,
                 using=self._using,
                 create=self._create,
