@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Exists, OuterRef
 from django.utils.timezone import is_aware
 
 from django_agent_sessions.content import dialects
@@ -26,7 +28,7 @@ from django_agent_sessions.content.blob_refs import BlobRef
 from django_agent_sessions.content.dialects import Part, PartKind, displayable
 from django_agent_sessions.content.exact_json import without_hashes
 from django_agent_sessions.db import bridge
-from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.models import MessageFeedback, Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 
@@ -53,28 +55,38 @@ _COLUMNS = (
 _Agents = Mapping[UUID, tuple[str, str]]
 
 
-def export_markdown(session: Session, *, using: str | None = None) -> Iterator[str]:
+def export_markdown(
+    session: Session, *, using: str | None = None, feedback_by: str | None = None
+) -> Iterator[str]:
     """Export a session as Markdown. The caller is responsible for the audit.
 
     The document contains the messages of all agents in the order of their creation, in their
-    redacted versions, and no states.
+    redacted versions, with the feedback on them, and no states.
 
     Args:
         session: The session's row.
         using: The database alias.
+        feedback_by: Include only the feedback of this user, a primary key as text; by default that
+            of all users.
 
     Yields:
         Pieces of the document, about one per message; nothing if the session was deleted.
     """
     alias = bridge.database(using)
-    row = Session.objects.using(alias).select_related("owner").filter(pk=session.pk).first()
+    feedback = MessageFeedback.objects.using(alias).order_by("pk")
+    if feedback_by is not None:
+        feedback = feedback.filter(user=feedback_by)
+    rated = Exists(feedback.filter(session=OuterRef("pk")))
+    rows = Session.objects.using(alias).select_related("owner").annotate(rated=rated)
+    row: Any = rows.filter(pk=session.pk).first()
     if row is None:
         return
     found = SessionAgent.objects.using(alias).filter(session=row.pk).order_by("pk")
     agents = {key: (name, dialect) for key, name, dialect in found.values_list(*_AGENT)}
     yield _head(row, agents)
     messages = SessionMessage.objects.using(alias).filter(session=row.pk)
-    for message in each_message(messages, "id", _COLUMNS, content=VISIBLE_TEXT):
+    read = partial(_feedback_by_message, feedback) if row.rated else None
+    for message in each_message(messages, "id", _COLUMNS, read, content=VISIBLE_TEXT):
         yield _message(message, agents)
 
 
@@ -114,7 +126,25 @@ def _message(row: RowDict, agents: _Agents) -> str:
         blocks = ["**Unreadable payload**\n\n" + _code_block(without_hashes(payload.text))]
     else:
         blocks = [_part(part) for part in dialects.get(dialect).parts(payload)]
+    blocks.append(row.get("feedback", ""))
     return "\n" + "\n\n".join([_heading(row, name), *filter(None, blocks)]) + "\n"
+
+
+def _feedback_by_message(feedback: Any, messages: Sequence[UUID]) -> dict[UUID, str]:
+    """Return the Markdown of the feedback on messages, by their keys."""
+    found: dict[UUID, list[str]] = {}
+    for row in feedback.filter(message__in=messages):
+        found.setdefault(row.message_id, []).append(_feedback(row))
+    return {message: "\n\n".join(blocks) for message, blocks in found.items()}
+
+
+def _feedback(row: MessageFeedback) -> str:
+    facts = [MessageFeedback.Value(row.value).name.lower(), row.source, _time(row.updated_at)]
+    line = "**Feedback** " + " · ".join(map(_inline, facts))
+    comment: Any = row.comment
+    if isinstance(comment, CorruptPayload):
+        return f"{line}\n\n{_code_block(without_hashes(comment.text))}"
+    return f"{line}\n\n{_quote(comment)}" if comment else line
 
 
 def _heading(row: RowDict, agent: str) -> str:

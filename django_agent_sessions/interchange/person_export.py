@@ -133,12 +133,16 @@ class PersonExport(Iterator[bytes]):
         if session is None:
             return
         blobs: list[Blob] = []
-        lines = export_sessions([session], using=using, blobs=blobs.append, lost=self._report)
+        # What other users wrote is about them.
+        own = str(self._person.key)
+        lines = export_sessions(
+            [session], using=using, blobs=blobs.append, lost=self._report, feedback_by=own
+        )
         yield f"{folder}/session.jsonl", encode_in_chunks(lines)
         for blob in blobs:
             # Where an import of the line looks for them.
             yield f"{folder}/session.blobs/{key}/{blob.sha256}", self._binary(blob)
-        transcript = export_markdown(session, using=using)
+        transcript = export_markdown(session, using=using, feedback_by=own)
         yield f"{folder}/transcript.md", encode_in_chunks(transcript)
         snapshots = Snapshot.objects.using(using).filter(session=key)
         if snapshots.exists():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 import pytest
@@ -7,6 +8,7 @@ from django.utils import timezone
 from markdown_it import MarkdownIt
 
 from django_agent_sessions.content import dialects
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.interchange import export_markdown
 from django_agent_sessions.models import Session, SessionMessage
 from tests.models.test_fields import set_raw
@@ -182,6 +184,43 @@ def test_nothing_that_was_said_can_look_like_the_documents_own_words(store, sess
         "**D",
         "**U",
     }
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_a_comment_looks_like_no_other_part_of_the_document(store, agent, hostile):
+    store.append(agent, {"role": "assistant", "content": "It is Lisbon."})
+    store.feedback.save(SessionMessage.objects.get().pk, -1, comment=hostile)
+
+    text = markdown()
+    rendered = Outside(text)
+
+    assert [tag for tag in rendered.tags if tag.startswith("h")] == ["h1", "h2"]
+    assert rendered.depth == 0
+    assert sum(not line.startswith(">") for line in text.splitlines() if "fake" in line) == 0
+
+
+def test_feedback_stands_under_its_message_with_its_source_and_time(store, agent):
+    for word in ("first", "second"):
+        store.append(agent, {"role": "assistant", "content": word})
+    first, second = SessionMessage.objects.order_by("message_id")
+    store.feedback.save(first.pk, -1, comment="Wrong city.", user="7", source="reviewer")
+    store.feedback.save(first.pk, 1, user="8")
+    store.feedback.save(second.pk, 0, comment="My number 0170.", user="", source="judge:v_2")
+    redact(agent.session, Find("0170"), reason="asked")
+
+    before, after = markdown().split("> second\n")
+
+    assert re.search(
+        r"> first\n\n\*\*Feedback\*\* bad · reviewer · 20\d\d-.* UTC\n\n> Wrong city\.\n\n"
+        r"\*\*Feedback\*\* good · user · 20\d\d-.* UTC\n\n## ",
+        before,
+    )
+    assert re.fullmatch(
+        r"\n\*\*Feedback\*\* neutral · judge:v\\_2 · 20.* UTC\n\n> My number .REDACTED.\.\n",
+        after,
+    )
+    row = Session.objects.get()
+    assert "Wrong" not in "".join(export_markdown(row, feedback_by="8"))
 
 
 KEEP = dict.fromkeys([*range(32), *range(127, 160), 8232, *range(55296, 57344)], "?")

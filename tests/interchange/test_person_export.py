@@ -61,6 +61,17 @@ def test_the_archive_has_every_word_of_the_person_and_none_of_another(person):
     assert archive.testzip() is None
 
 
+def test_feedback_of_others_on_the_persons_messages_is_not_there(person, bob):
+    message = SessionMessage.objects.filter(session__owner=person).latest("pk")
+    store = SessionStore(owner=EVERYBODY)
+    store.feedback.save(message.pk, -1, comment=f"{WORD}-own", user=person)
+    store.feedback.save(message.pk, -1, comment=f"{OTHERS}-review", source="reviewer", user=bob)
+    found = everything(exported(person))
+    # In feedback.jsonl, and in both forms of the session.
+    assert found.count(f"{WORD}-own".encode()) == 3
+    assert f"{OTHERS}-review".encode() not in found
+
+
 def test_copies_in_forks_of_others_are_there_and_named_as_such(person):
     archive = exported(person)
     forks = [name for name in archive.namelist() if name.startswith("forks/")]

@@ -106,6 +106,9 @@ def test_an_owner_does_not_see_what_reviewers_wrote(client):
     assert len(client.get(f"{feedback}?scope=all").json()["results"]) == 1
     client.force_login(ada)
     assert client.get(feedback).json()["results"] == []
+    for form in ("markdown", "jsonl"):
+        exported = client.get(f"{API}sessions/{message.session_id}/export/?as={form}")
+        assert b"Rude user." not in b"".join(exported.streaming_content)
 
 
 def test_a_legal_hold_is_a_conflict(client):

@@ -331,12 +331,12 @@ class SessionViewSet(SessionDetailAPI):
             format=form,
             messages=row.message_count,
         )
+        # Owners do not see what reviewers wrote.
+        rater = str(request.user.pk) if self.owns(row) else None
         if form == _MARKDOWN:
-            texts, ending = export_markdown(row, using=self.using), "md"
+            texts, ending = export_markdown(row, using=self.using, feedback_by=rater), "md"
         else:
             states = self.has_permissions(row, SessionPermission.VIEW_STATE)
-            # Owners do not see what reviewers wrote.
-            rater = str(request.user.pk) if self.owns(row) else None
             texts = export_sessions([row], using=self.using, states=states, feedback_by=rater)
             ending = "jsonl"
         name = serving.file_name(row)
