@@ -45,6 +45,16 @@ class SessionEvent:
     cursor: Cursor
 
 
+@dataclass(frozen=True, slots=True)
+class FeedbackEvent:
+    """The feedback on the session's messages changed.
+
+    It has no content, because owners see only their own, and all viewers get the same events.
+    """
+
+    cursor: Cursor
+
+
 class Reason(StrEnum):
     """Why the changes cannot be sent as events."""
 
@@ -61,7 +71,7 @@ class ResetEvent:
     reason: Reason
 
 
-Event = MessageEvent | RemovedEvent | SessionEvent | ResetEvent
+Event = MessageEvent | RemovedEvent | SessionEvent | FeedbackEvent | ResetEvent
 
 
 @dataclass(frozen=True, slots=True)

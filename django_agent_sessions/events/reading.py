@@ -25,6 +25,7 @@ from .event_types import (
     Change,
     Event,
     EventBatch,
+    FeedbackEvent,
     MessageEvent,
     Reason,
     RemovedEvent,
@@ -231,8 +232,8 @@ def _size_shown(row: MessagePreview) -> int:
 class _Reader:
     """One attempt to read a batch of one session.
 
-    First what was removed, then redactions, then the session's header, then new messages. The
-    cursor gets the session's change number after the header, when nothing else is left of it.
+    First what was removed, then redactions, feedback, the session's header, then new messages. The
+    cursor gets the session's change number with the last event before the new messages.
     """
 
     def __init__(self, state: SessionState, cursor: Cursor, count: int) -> None:
@@ -288,8 +289,12 @@ class _Reader:
         since = self.cursor.change
         if self.state.redaction_change > since and (yield from self._add_redactions()):
             return True
+        before, has_header = self.cursor, self.state.header_change > since
         self.cursor = replace(self.cursor, change=self.state.change, redaction=None)
-        if self.state.header_change > since:
+        if self.state.feedback_change > since:
+            # If the header follows, it must not be skipped when the connection breaks in between.
+            self.events.append(FeedbackEvent(before if has_header else self.cursor))
+        if has_header:
             self.events.append(SessionEvent(self.cursor))
         return (yield from self._add_ends())
 

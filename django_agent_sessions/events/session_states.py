@@ -37,6 +37,7 @@ class SessionState:
     change: int
     redaction_change: int
     header_change: int
+    feedback_change: int
     owner: Any
     ends: dict[UUID, MessageVersion] = field(default_factory=dict)
     """The last message of each agent that has any."""
@@ -75,6 +76,7 @@ def _state_rows(using: str, keys: Sequence[UUID]) -> QuerySet[Session, Any]:
             "change",
             "redaction_change",
             "header_change",
+            "feedback_change",
             "owner_id",
         )
     )

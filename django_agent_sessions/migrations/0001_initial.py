@@ -201,6 +201,7 @@ class Migration(migrations.Migration):
                 ),
                 ("redaction_change", models.PositiveIntegerField(default=0, editable=False)),
                 ("header_change", models.PositiveIntegerField(default=0, editable=False)),
+                ("feedback_change", models.PositiveIntegerField(default=0, editable=False)),
                 ("last_write", models.UUIDField(editable=False, null=True)),
                 (
                     "message_count",

@@ -77,10 +77,12 @@ class Session(HeldModel):
     redaction_epoch = models.PositiveIntegerField(_("epoch"), default=0, editable=False)
     redactions = models.PositiveIntegerField(_("redactions"), default=0, editable=False)
     # Increases with every operation that changes or removes what is stored: an append only reads
-    # it. The other two are the change of the last redaction, and of the title, dates and flags.
+    # it. The others are the change of the last redaction, of the title, dates and flags, and of the
+    # feedback on its messages.
     change = models.PositiveIntegerField(_("change"), default=0, editable=False)
     redaction_change = models.PositiveIntegerField(default=0, editable=False)
     header_change = models.PositiveIntegerField(default=0, editable=False)
+    feedback_change = models.PositiveIntegerField(default=0, editable=False)
     # Written by every operation that locks the session, so that it can find out whether it was
     # committed if the connection breaks.
     last_write = models.UUIDField(null=True, editable=False)

@@ -8,6 +8,7 @@ from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.events.cursor import Cursor
 from django_agent_sessions.events.event_types import (
     EventBatch,
+    FeedbackEvent,
     MessageEvent,
     RemovedEvent,
     ResetEvent,
@@ -31,6 +32,8 @@ def render_batch(batch: EventBatch, cursor: Cursor, context: MessageContext) -> 
             name, data = "removed", {"agent": displayable(agent), "position": event.position}
         elif isinstance(event, ResetEvent):
             name, data = "reset", {"reason": event.reason.value}
+        elif isinstance(event, FeedbackEvent):
+            name, data = "feedback", {}
         else:
             name, data = "session", _session_data(batch.session)
         pieces.append(render_event(name, data, event.cursor))

@@ -46,7 +46,7 @@ _EVENT: dict[str, Any] = {
     "properties": {
         "event": {
             "type": "string",
-            "enum": ["ready", "message", "removed", "session", "reset", "end"],
+            "enum": ["ready", "message", "removed", "session", "feedback", "reset", "end"],
             "description": "The kind of event.",
         },
         "id": {"type": "string", "description": "Send it as `Last-Event-ID` to resume after it."},

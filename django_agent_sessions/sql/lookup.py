@@ -35,6 +35,7 @@ _NOT_IN_RECORDS = (
     "change",
     "redaction_change",
     "header_change",
+    "feedback_change",
     "last_write",
 )
 

@@ -17,6 +17,7 @@ from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.models import (
     AuditEvent,
+    MessageFeedback,
     Session,
     SessionAgent,
     SessionMessage,
@@ -60,6 +61,13 @@ def replace(using: str, copy: Copy, new: Mapping[str, Any], *, change: int) -> N
         rows = rows.filter(revision=copy.row.revision, updated_at=copy.row.updated_at)
     if not rows.update(**columns):
         raise RetryError
+    if isinstance(copy.row, MessageFeedback):
+        set_feedback_change(using, copy.row.session_id, change)
+
+
+def set_feedback_change(using: str, session: UUID, change: int) -> None:
+    """Note with which change of a session its feedback changed, for streams of events."""
+    Session.objects.using(using).filter(pk=session).update(feedback_change=change)
 
 
 def replace_messages(

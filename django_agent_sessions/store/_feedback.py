@@ -10,6 +10,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import InvalidIdError, PayloadError, SessionNotFoundError
 from django_agent_sessions.models import MessageFeedback, Session, SessionMessage
 from django_agent_sessions.models.content_field import update_one
@@ -20,6 +21,7 @@ from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import FeedbackRecord
 
 from ._base import retry_reads
+from ._content_writes import set_feedback_change
 from ._context import StorePart, twin
 from ._mask_on_write import mask_on_write
 from .locking import with_session_lock
@@ -70,11 +72,13 @@ class Feedback(StorePart):
                     updated_at=now,
                 )
                 insert_row(self.using, row)
+                self._changed(session)
             elif (row.value, row.comment) != (value, masked):
                 refuse_if_held(session, what)
                 row.value, row.comment, row.updated_at = value, masked, now
                 rows = self._rows().filter(pk=row.pk)
                 update_one(rows, {"comment": masked}, value=value, updated_at=now)
+                self._changed(session)
             return _record(row)
 
         return with_session_lock(self.using, self._session_of(message), save, what=what)
@@ -104,11 +108,16 @@ class Feedback(StorePart):
             if not rows.exists():
                 return False
             refuse_if_held(session, what)
+            self._changed(session)
             return bool(rows.delete_locked()[0])
 
         return with_session_lock(self.using, self._session_of(message), delete, what=what)
 
     adelete = twin(delete)
+
+    def _changed(self, session: Session) -> None:
+        set_feedback_change(self.using, session.pk, session.change + 1)
+        on_written(self.using, session.pk, "feedback")
 
     def _rows(self) -> Any:
         return MessageFeedback.objects.using(self.using)

@@ -23,7 +23,7 @@ class RunContext(NamedTuple):
 
 
 WriteKind: TypeAlias = Literal[
-    "append", "branch", "clear", "fork", "import", "pop", "redact", "snapshot", "update"
+    "append", "branch", "clear", "feedback", "fork", "import", "pop", "redact", "snapshot", "update"
 ]
 """What a write did."""
 

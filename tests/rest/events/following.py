@@ -6,7 +6,13 @@ from uuid import UUID
 
 from django_agent_sessions.events import reading
 from django_agent_sessions.events.cursor import Cursor
-from django_agent_sessions.events.event_types import Event, RemovedEvent, ResetEvent, SessionEvent
+from django_agent_sessions.events.event_types import (
+    Event,
+    FeedbackEvent,
+    RemovedEvent,
+    ResetEvent,
+    SessionEvent,
+)
 from django_agent_sessions.models import Session, SessionAgent
 
 from .conftest import Speaking
@@ -49,6 +55,8 @@ class Follower:
             return "removed", str(event.position)
         if isinstance(event, SessionEvent):
             return "session", session.title
+        if isinstance(event, FeedbackEvent):
+            return "feedback", ""
         if isinstance(event, ResetEvent):
             self.screen = stored(self.talk)
             return "reset", event.reason.value

@@ -24,7 +24,7 @@ const page = {
   sidebar: new Sidebar({ onOpen: (id) => go(id) }),
   composer: new Composer({ onSend: (draft) => saying.send(draft), onStop: () => saying.stop() }),
   transcript: new Transcript(byId("messages"), { onRedact: (id) => actions.redact(id), feedback }),
-  live: new Live({ onMessage, onSession, onRemoved, onReset, onGone, onState: connection, onAgain: () => reading.catchUp() }),
+  live: new Live({ onMessage, onSession, onRemoved, onFeedback, onReset, onGone, onState: connection, onAgain }),
 };
 const { composer, live, scroll, sidebar, transcript } = page;
 const reading = new Reading(page);
@@ -90,7 +90,7 @@ async function fill(opened) {
   composer.show(answered);
   scroll.toEnd();
   live.follow(sessions.events(id));
-  feedback.load(id).catch((error) => page.open === opened && composer.notice(error.message));
+  onFeedback();
   if (answered) {
     composer.focus();
     saying.join();
@@ -132,10 +132,24 @@ function onRemoved({ agent, position }) {
   reading.catchUp();
 }
 
+/** Ratings or comments were changed: here, on another page of the user, or by a redaction. */
+function onFeedback() {
+  const opened = page.open;
+  if (!opened.id) return;
+  // Without a connection, the page says so and reads again later.
+  feedback.load(opened.id).catch((error) => page.open === opened && !error.isOffline && composer.notice(error.message));
+}
+
+/** The connection is back; meanwhile no event was heard. */
+function onAgain() {
+  reading.catchUp();
+  onFeedback();
+}
+
 /** What was told before is not to be built on any more. */
 function onReset() {
   transcript.clear();
-  reading.catchUp();
+  onAgain();
 }
 
 function onGone() {

@@ -12,8 +12,8 @@ export class Live {
   #handlers;
 
   /**
-   * @param {{onMessage: Function, onSession: Function, onRemoved: Function, onReset: Function, onGone: Function, onState: Function,
-   *   onAgain: Function}} handlers
+   * @param {{onMessage: Function, onSession: Function, onRemoved: Function, onFeedback: Function, onReset: Function, onGone: Function,
+   *   onState: Function, onAgain: Function}} handlers
    */
   constructor(handlers) {
     this.#handlers = handlers;
@@ -69,6 +69,7 @@ export class Live {
       ["message", this.#handlers.onMessage],
       ["session", this.#handlers.onSession],
       ["removed", this.#handlers.onRemoved],
+      ["feedback", this.#handlers.onFeedback],
       ["reset", this.#handlers.onReset],
       ["end", ({ reason }) => reason === "gone" && this.#handlers.onGone()],
     ]) {

@@ -111,6 +111,7 @@ function cuts(passage, texts) {
 /** Where it is; messages are counted from 1 by people. */
 function placeOf({ place }) {
   if (place.kind === "message") return `Message ${Number(place.name) + 1}`;
+  if (place.kind === "feedback") return "Comment on an answer";
   if (place.kind === "session") return "Title and metadata of the chat";
   return `State of the ${place.kind} “${place.name}”`;
 }
