@@ -181,6 +181,20 @@ class AgentSessionsSettings:
     ``DECRYPT_ONLY`` (``True`` reads what is encrypted, and writes plain text). ``None`` encrypts
     nothing. See :doc:`encryption`."""
 
+    OPERATIONS_IN_PROCESS: bool = True
+    """Whether the admin runs an operation on all matching sessions in a thread of its own process.
+    ``False`` leaves it to ``manage.py agent_sessions_operations``, run by cron, as a worker or from
+    a task queue. See :doc:`operations`."""
+
+    EXPORT_STORAGE: str | None = None
+    """Alias in ``STORAGES`` of the storage for exports of all matching sessions. ``None`` uses
+    ``BLOB_STORAGE``; without either, such an export is not offered. Do not use a storage whose
+    files are public."""
+
+    EXPORT_SECONDS: int = 7 * 24 * 60 * 60
+    """Seconds after which ``manage.py agent_sessions_operations`` deletes the files of an export.
+    A redaction or deletion of sessions does not reach these files; an erasure does."""
+
     EVENTS_POLL_SECONDS: int | float = 1
     """Seconds between two polls of a process for the events of all sessions that it streams. A
     poll is one small query, and only runs while a client is connected."""

@@ -13,6 +13,8 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
+from django_agent_sessions.models import Operation
+
 _KEYS = frozenset({"first", "last", "by_namespace", "finished", "data_keys"})
 """Keys of messages, ids and figures in detail, which only the event's own page shows."""
 
@@ -31,6 +33,7 @@ _FORMATS: dict[str, Any] = {
     "markdown": gettext_lazy("as Markdown"),
     "jsonl": gettext_lazy("as JSON Lines"),
 }
+_OPERATIONS: dict[str, Any] = dict(Operation.Kind.choices)
 _COLUMNS: dict[str, Any] = {
     "metadata": gettext_lazy("metadata"),
     "state": gettext_lazy("state"),
@@ -74,9 +77,8 @@ def _phrase(name: str, value: Any, within: bool) -> str:
         value = len(value)
     if name in _FIGURES and type(value) is int:
         return str(_FIGURES[name] % {"number": value, "count": number_format(value)})
-    label_of: Callable[[str], Any] = {"page": _PAGES, "format": _FORMATS, "column": _COLUMNS}.get(
-        name, {}
-    ).get
+    labels = {"page": _PAGES, "format": _FORMATS, "column": _COLUMNS, "operation": _OPERATIONS}
+    label_of: Callable[[str], Any] = labels.get(name, {}).get
     label = label_of(value) if isinstance(value, str) else None
     return f"{name} {_as_text(value)}" if label is None else str(label)
 

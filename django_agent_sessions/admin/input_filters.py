@@ -29,6 +29,12 @@ from django_agent_sessions.values.prices import UNITS
 from .permissions import SessionPermission, reach
 
 
+def moment_of(request: HttpRequest) -> datetime:
+    """Return the time from which filters count back: for an operation, when it was started."""
+    moment: datetime | None = getattr(request, "as_of", None)
+    return moment or timezone.now()
+
+
 @dataclass(frozen=True, slots=True)
 class FilterField:
     """A field of a filter's form."""
@@ -118,7 +124,7 @@ class PeriodFilter(InputFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         first, last = (self._day(name) for name in self.names())
         if days := self.days.get(self.value() or ""):
-            queryset = self.since(queryset, timezone.now() - timedelta(days=days[0]))
+            queryset = self.since(queryset, moment_of(request) - timedelta(days=days[0]))
         if first:
             queryset = self.since(queryset, _midnight(first))
         return self.before(queryset, _midnight(last, days=1)) if last else queryset

@@ -16,7 +16,7 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.models import Session
 from django_agent_sessions.queries.search import find_sessions
 
-from . import export, hold_views, saved_views
+from . import export, hold_views, operations, saved_views
 from .changelist import SessionChangeList
 from .columns import SessionColumnsMixin, chosen_columns
 from .deletion import SessionDeletionMixin
@@ -78,7 +78,7 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
         return is_filter(lookup)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[SessionChangeList]:
-        return SessionChangeList
+        return operations.change_list_for(request)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
         """Return the sessions that the user may see, from the write database."""
@@ -106,7 +106,7 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
     def response_action(
         self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **kwargs: Any
     ) -> HttpResponse | None:
-        """Run an action for the selected rows only, never for all pages."""
+        """Run an action for the selected rows only; see ``operations`` for all matches."""
         selected: Any = request.POST.copy()
         selected["select_across"] = "0"
         request.POST = selected
@@ -120,6 +120,7 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
         urls = [
             *transcript.transcript_urls(self),
             *export.export_urls(self),
+            *operations.operation_urls(self),
             *redaction.redact_urls(self),
             *timeline.timeline_urls(self),
             *saved_views.view_urls(self),

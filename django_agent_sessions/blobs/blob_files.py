@@ -51,8 +51,8 @@ def get_storage(alias: str) -> Storage:
         return storages[alias]
     except InvalidStorageError:
         new_error = ConfigurationError(
-            f"STORAGES has no alias {alias!r}, but binaries of messages are in this storage: add "
-            "the alias to STORAGES; see AGENT_SESSIONS['BLOB_STORAGE']"
+            f"STORAGES has no alias {alias!r}, but binaries of messages or exports are in this "
+            "storage: add the alias to STORAGES; see AGENT_SESSIONS['BLOB_STORAGE']"
         )
     raise new_error
 

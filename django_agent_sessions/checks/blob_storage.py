@@ -19,14 +19,21 @@ from .settings import requires_valid
 
 
 @register
-@requires_valid("BLOB_STORAGE")
+@requires_valid("BLOB_STORAGE", "EXPORT_STORAGE")
 def check_blob_storage(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[CheckMessage]:
-    """Check that the storage of large binaries exists and is not public."""
+    """Check that the storages of large binaries and of exports exist and are not public."""
+    settings = conf.get_settings()
+    return [
+        *_storage_problems("BLOB_STORAGE", settings.BLOB_STORAGE),
+        *_storage_problems("EXPORT_STORAGE", settings.EXPORT_STORAGE),
+    ]
+
+
+def _storage_problems(setting: str, alias: str | None) -> list[CheckMessage]:
     from django_agent_sessions.blobs import blob_files
 
-    alias = conf.get_settings().BLOB_STORAGE
     if alias is None:
         return []
     try:
@@ -43,7 +50,7 @@ def check_blob_storage(
         return []
     return [
         CheckWarning(
-            f"AGENT_SESSIONS['BLOB_STORAGE'] is {alias!r}, which is public: anyone who knows a "
+            f"AGENT_SESSIONS[{setting!r}] is {alias!r}, which is public: anyone who knows a "
             "file's name can read this part of a conversation",
             hint="Use a separate storage: outside of MEDIA_ROOT, or a private bucket "
             "(querystring_auth True, no public default_acl).",

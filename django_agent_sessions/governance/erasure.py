@@ -45,6 +45,7 @@ from django_agent_sessions.values.owners import EVERYBODY, NOBODY, owner_key
 from . import reasons
 from .erased_keys import DETAIL, PersonKeys, destroyed_keys
 from .erasure_receipt import ErasureReceipt, hashed, verify
+from .operation_erasure import delete_exports_of, forget_person
 from .person_data import PersonData
 from .redaction import WholeMessage, redact
 from .session_change import SessionChange, change
@@ -181,6 +182,7 @@ class _Erasure:
         # A person who erases is not named either.
         actor = self.person if self._is_person(actor) else actor
         files = list(self._blobs().order_by().values_list("storage", "file"))
+        delete_exports_of(self.changed_sessions(), using=self.using)
         for fork in self.fork_keys if self.how == "redact" else []:
             self._redact_fork(fork, reason, actor)
         with audit.acting(actor, via=self.via, reason=reason):
@@ -193,6 +195,7 @@ class _Erasure:
         self.data.objects.delete()
         self.data.usage.delete()
         audit.pseudonymize(str(self.key), self.names, self.person, using=self.using)
+        forget_person(str(self.key), self.names, self.person, using=self.using)
         self.files_left = _delete_files(files)
         # Created while it ran, too.
         self.keys = PersonKeys(self.using, self.key)

@@ -5,12 +5,13 @@ Pages, the API, commands and services ask here, so that they have the same rule.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from django_agent_sessions import conf
 from django_agent_sessions.audit import MAX_REASON
 from django_agent_sessions.exceptions import ReasonError, ReasonRequiredError
-from django_agent_sessions.models import AuditEvent
+from django_agent_sessions.models import AuditEvent, Operation
 
 ACTIONS: Final = frozenset(
     {
@@ -27,6 +28,15 @@ ACTIONS: Final = frozenset(
     }
 )
 """The actions that have a reason; the setting ``REASON_REQUIRED`` names those that require one."""
+
+OPERATION_ACTIONS: Final[Mapping[str, AuditEvent.Action]] = {
+    Operation.Kind.EXPORT: AuditEvent.Action.EXPORTED,
+    Operation.Kind.HOLD: AuditEvent.Action.HELD,
+    Operation.Kind.RELEASE: AuditEvent.Action.RELEASED,
+    Operation.Kind.REDACT: AuditEvent.Action.REDACTED,
+    Operation.Kind.DELETE: AuditEvent.Action.DELETED,
+}
+"""The action whose rule for reasons an operation on all matches has."""
 
 
 def is_required(action: AuditEvent.Action) -> bool:

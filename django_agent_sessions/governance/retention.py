@@ -22,8 +22,16 @@ from django.utils import timezone
 
 from django_agent_sessions import audit
 from django_agent_sessions.blobs.blob_rows import delete_session_files
+from django_agent_sessions.blobs.export_files import delete_exports
 from django_agent_sessions.db import bridge
-from django_agent_sessions.models import AuditEvent, RunLease, Session, UsageRollup, deletion
+from django_agent_sessions.models import (
+    AuditEvent,
+    Operation,
+    RunLease,
+    Session,
+    UsageRollup,
+    deletion,
+)
 from django_agent_sessions.models.lifetimes import (
     OTHER_NAMESPACES,
     DeletionDate,
@@ -296,6 +304,9 @@ class _Run:
     def _delete_events(self) -> None:
         if before := self._before(self.lifetimes.audit_events):
             self._check_time()
+            operations = Operation.objects.using(self.using).filter(finished_at__lt=before)
+            delete_exports(operations.filter(files__gt=0))
+            operations.filter(files=0).delete()
             while count := audit.purge_batch(before, using=self.using):
                 self.report.audit_events += count
                 self.progress(self.report)

@@ -5,8 +5,9 @@ Services of this package and of ``timeline`` change a session with :func:`change
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
@@ -115,6 +116,21 @@ class _OutdatedPlanError(Exception):
     """Rows were written since the plan was made."""
 
 
+_last_step: ContextVar[Callable[[SessionChange], None] | None] = ContextVar(
+    "agent_sessions_last_step", default=None
+)
+
+
+@contextmanager
+def last_step(step: Callable[[SessionChange], None]) -> Iterator[None]:
+    """Call a function at the end of the transaction of each change in this block."""
+    token = _last_step.set(step)
+    try:
+        yield
+    finally:
+        _last_step.reset(token)
+
+
 def change(
     session: UUID,
     apply: Callable[[SessionChange], R],
@@ -158,6 +174,8 @@ def change(
             plan.search()
         current = SessionChange(alias, row, actor, via, reason)
         result = apply(current)
+        if (step := _last_step.get()) is not None:
+            step(current)
         return Receipt(result, current.changed, tuple(event.pk for event in current.events))
 
     def carry_out() -> Receipt[R]:

@@ -6,13 +6,16 @@ deletes sessions too: querysets in batches, and cascades from an owner.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from django_agent_sessions import audit
+from django_agent_sessions.blobs.blob_rows import delete_session_files
 from django_agent_sessions.exceptions import SessionNotFoundError
-from django_agent_sessions.models import AuditEvent, deletion
+from django_agent_sessions.models import AuditEvent, Session, deletion
 
+from .legal_hold import record_deletion
 from .session_change import SessionChange, change
 
 
@@ -50,3 +53,19 @@ def delete(
         # Deleted by an attempt whose commit was not confirmed, if there was one.
         return attempted
     return True
+
+
+def delete_locked(sessions: Sequence[Session], using: str, *, large: bool) -> None:
+    """Delete sessions that the open transaction has locked and found without a legal hold.
+
+    They are a group of ``deletion.groups``, so that the transaction is short; a large one is
+    deleted mostly after the commit. Each deletion is recorded for the actor of ``audit.acting``.
+    """
+    if large:
+        deletion.delete_after_commit(sessions[0], using)
+        return
+    keys = [session.pk for session in sessions]
+    delete_session_files(using, keys)
+    for session in sessions:
+        record_deletion(session, using)
+    deletion.LockedSessions(Session, using=using).filter(pk__in=keys).delete()

@@ -271,6 +271,91 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="Operation",
+            fields=[
+                (
+                    "id",
+                    models.UUIDField(
+                        default=django_agent_sessions.values.ids.new_id,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("export", "Export as JSON Lines"),
+                            ("hold", "Put under legal hold"),
+                            ("release", "Release from legal hold"),
+                            ("redact", "Redact"),
+                            ("delete", "Delete"),
+                        ],
+                        max_length=16,
+                        verbose_name="what",
+                    ),
+                ),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("waiting", "waiting"),
+                            ("running", "running"),
+                            ("stopped", "stopped"),
+                            ("done", "done"),
+                            ("cancelled", "cancelled"),
+                        ],
+                        default="waiting",
+                        max_length=16,
+                        verbose_name="state",
+                    ),
+                ),
+                (
+                    "started_by",
+                    models.CharField(max_length=255, verbose_name="key of who started it"),
+                ),
+                (
+                    "started_by_name",
+                    models.CharField(blank=True, max_length=255, verbose_name="started by"),
+                ),
+                ("reason", models.TextField(blank=True, default="", verbose_name="reason")),
+                ("criteria", models.JSONField(default=dict, verbose_name="criteria")),
+                ("found", models.JSONField(null=True, verbose_name="sessions found")),
+                ("scope", models.TextField(blank=True, default="", verbose_name="what to redact")),
+                (
+                    "created_at",
+                    models.DateTimeField(default=django.utils.timezone.now, verbose_name="started"),
+                ),
+                ("finished_at", models.DateTimeField(null=True, verbose_name="finished")),
+                ("cursor", models.UUIDField(null=True, verbose_name="last session")),
+                (
+                    "matched",
+                    models.PositiveIntegerField(null=True, verbose_name="sessions that match"),
+                ),
+                ("done", models.PositiveIntegerField(default=0, verbose_name="done")),
+                ("unchanged", models.PositiveIntegerField(default=0, verbose_name="nothing to do")),
+                ("skipped", models.PositiveIntegerField(default=0, verbose_name="skipped")),
+                ("failed", models.PositiveIntegerField(default=0, verbose_name="failed")),
+                ("report", models.JSONField(default=list, verbose_name="report")),
+                ("files", models.PositiveIntegerField(default=0, verbose_name="files")),
+                (
+                    "problem",
+                    models.CharField(
+                        blank=True, default="", max_length=64, verbose_name="why it stopped"
+                    ),
+                ),
+                ("runner", models.UUIDField(editable=False, null=True)),
+                ("heartbeat_at", models.DateTimeField(editable=False, null=True)),
+            ],
+            options={
+                "verbose_name": "operation",
+                "verbose_name_plural": "operations",
+                "ordering": ["-id"],
+                "default_permissions": ("view",),
+            },
+        ),
+        migrations.CreateModel(
             name="UsageCursor",
             fields=[
                 (
@@ -318,6 +403,7 @@ class Migration(migrations.Migration):
                             ("erased", "person erased"),
                             ("repaired", "repaired by an integrity check"),
                             ("pruned", "deleted after its retention time"),
+                            ("operation", "operation on all matches"),
                         ],
                         max_length=32,
                         verbose_name="action",

@@ -19,6 +19,7 @@ from .audit_event import AuditEvent
 from .blob import Blob, BlobReference
 from .data_key import DataKey
 from .feedback import MessageFeedback
+from .operation import Operation
 from .saved_view import SavedView
 from .sessions import (
     MAIN_BRANCH,
@@ -48,6 +49,7 @@ __all__ = [
     "Branch",
     "DataKey",
     "MessageFeedback",
+    "Operation",
     "RedactedOriginal",
     "RunLease",
     "SavedView",

@@ -37,6 +37,7 @@ class AuditEvent(models.Model):
         ERASED = "erased", _("person erased")
         REPAIRED = "repaired", _("repaired by an integrity check")
         PRUNED = "pruned", _("deleted after its retention time")
+        OPERATION = "operation", _("operation on all matches")
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     action = models.CharField(_("action"), max_length=32, choices=Action)

@@ -11,10 +11,11 @@ Reading the content of messages has permissions of its own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
-from django_agent_sessions.models import Session
+from django_agent_sessions.models import Operation, Session
 
 
 class SessionPermission(StrEnum):
@@ -32,6 +33,19 @@ class SessionPermission(StrEnum):
     EXPORT = "export"
     VIEW_AUDIT = "view_auditevent"
     VIEW_USAGE = "view_usagerollup"
+    VIEW_OPERATIONS = "view_operation"
+
+
+_P, _Kind = SessionPermission, Operation.Kind
+
+OPERATION_PERMISSIONS: Final[Mapping[str, tuple[SessionPermission, ...]]] = {
+    _Kind.EXPORT: (_P.VIEW, _P.READ, _P.EXPORT),
+    _Kind.HOLD: (_P.VIEW, _P.CHANGE),
+    _Kind.RELEASE: (_P.VIEW, _P.CHANGE),
+    _Kind.REDACT: (_P.VIEW, _P.READ, _P.REDACT),
+    _Kind.DELETE: (_P.VIEW, _P.DELETE),
+}
+"""What an operation on all matches requires in each of the sessions."""
 
 
 def has_permissions(user: Any, *allowed: SessionPermission) -> bool:

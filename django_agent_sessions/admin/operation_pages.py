@@ -1,0 +1,176 @@
+"""The pages of operations on all matches: list, progress, report, cancel and go on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.contrib import admin
+from django.contrib.admin import ShowFacets
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.http.response import HttpResponseBase
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_POST
+
+from django_agent_sessions import audit
+from django_agent_sessions.db import bridge
+from django_agent_sessions.models import AuditEvent, Operation
+from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS, has_permissions
+
+from .operations import begin, stored_matches
+from .permissions import SessionPermission, may
+
+if TYPE_CHECKING:
+    # ModelAdmin is generic for the type checker only.
+    _ModelAdmin = admin.ModelAdmin[Operation]
+else:
+    _ModelAdmin = admin.ModelAdmin
+
+
+class OperationAdmin(_ModelAdmin):
+    """Operations of the user, or of all users with ``view_operation``."""
+
+    list_display = ("kind", "state_now", "started_by_name", "created_at", "handled", "reason")
+    list_filter = ("kind",)
+    show_full_result_count = False
+    show_facets = ShowFacets.NEVER
+    actions = None
+    sortable_by = ()
+
+    @admin.display(description=_("state"))
+    def state_now(self, operation: Operation) -> Any:
+        return operation.state_at(timezone.now()).label
+
+    @admin.display(description=_("sessions"))
+    def handled(self, operation: Operation) -> int:
+        return operation.handled
+
+    def has_view_permission(self, request: HttpRequest, obj: Operation | None = None) -> bool:
+        needed = OPERATION_PERMISSIONS[obj.kind] if obj else (SessionPermission.VIEW,)
+        return may(request, *needed)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Operation]:
+        rows = super().get_queryset(request).using(bridge.database())
+        if has_permissions(request.user, SessionPermission.VIEW_OPERATIONS):
+            return rows
+        return rows.filter(started_by=str(request.user.pk))
+
+    def get_urls(self) -> list[URLPattern]:
+        views: dict[str, Any] = {
+            "progress": self.progress_view,
+            "report": self.report_view,
+            "file": require_POST(self.file_view),
+            "act": require_POST(self.act_view),
+        }
+        urls = [
+            path(
+                f"<uuid:key>/{name}/",
+                self.admin_site.admin_view(view),
+                name=f"agent_sessions_operation_{name}",
+            )
+            for name, view in views.items()
+        ]
+        return [*urls, *super().get_urls()]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Show the progress and the report."""
+        # Imported here to keep the start of processes and commands fast.
+        from django_agent_sessions.operations import reporting
+
+        operation = self._operation(request, object_id)
+        context = {
+            **self.admin_site.each_context(request),
+            "title": operation.get_kind_display(),
+            "opts": self.opts,
+            "operation": operation,
+            "words": _filters_in_words(request, operation),
+            "lines": reporting.report_lines(operation, request.user),
+            "has_file": _has_file(request, operation),
+            "progress": reporting.progress_of(operation),
+        }
+        request.current_app = self.admin_site.name
+        return TemplateResponse(request, "agent_sessions/admin/operation.html", context)
+
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> Any:
+        raise Http404
+
+    def progress_view(self, request: HttpRequest, key: UUID) -> HttpResponse:
+        """Return the figures for the page's script."""
+        from django_agent_sessions.operations import reporting
+
+        return JsonResponse(reporting.progress_of(self._operation(request, key)))
+
+    def report_view(self, request: HttpRequest, key: UUID) -> HttpResponse:
+        """Send the sessions that were skipped or failed as CSV."""
+        from django_agent_sessions.operations import reporting
+
+        response = HttpResponse(content_type="text/csv; charset=utf-8")
+        response["Content-Disposition"] = f'attachment; filename="operation-{key}.csv"'
+        lines = reporting.report_lines(self._operation(request, key), request.user)
+        reporting.write_csv(lines, response)
+        return response
+
+    def file_view(self, request: HttpRequest, key: UUID) -> HttpResponseBase:
+        """Send the file of an export, and record it."""
+        from django_agent_sessions import serving
+        from django_agent_sessions.blobs.export_files import read_export
+
+        operation = self._operation(request, key)
+        if not _has_file(request, operation):
+            raise Http404
+        audit.record(
+            AuditEvent.Action.OPERATION,
+            target=key,
+            actor=request.user,
+            details={"operation": "download", "sessions": operation.done},
+            using=operation._state.db,
+        )
+        return serving.streamed_download(request, read_export(operation), "conversations", "jsonl")
+
+    def act_view(self, request: HttpRequest, key: UUID) -> HttpResponse:
+        """Cancel the operation, or let it go on."""
+        from django_agent_sessions import operations
+
+        operation = self._operation(request, key)
+        if request.POST.get("action") == "cancel":
+            operations.cancel(operation, actor=request.user)
+        elif operations.resume(operation):
+            begin(operation)
+        site = self.admin_site.name
+        return HttpResponseRedirect(reverse(f"{site}:agent_sessions_operation_change", args=[key]))
+
+    def _operation(self, request: HttpRequest, key: Any) -> Operation:
+        operation = self.get_object(request, str(key))
+        if operation is None or not self.has_view_permission(request, operation):
+            raise Http404
+        return operation
+
+
+def _has_file(request: HttpRequest, operation: Operation) -> bool:
+    """Return whether there is a file, which only the user who started the export gets."""
+    is_own = operation.started_by == str(request.user.pk)
+    return is_own and operation.files > 0 and operation.state == Operation.State.DONE
+
+
+def _filters_in_words(request: HttpRequest, operation: Operation) -> Any:
+    try:
+        return stored_matches(request.user, operation.criteria).in_words()
+    except (IncorrectLookupParameters, StopIteration):
+        # The project has removed a filter or the site.
+        return [(name, ", ".join(each)) for name, each in operation.criteria["filters"].items()]

@@ -1,0 +1,200 @@
+"""Actions on all sessions that the list's filters match: the page that starts an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from django import forms
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.sites import all_sites
+from django.contrib.admin.views.main import SEARCH_VAR
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
+
+from django_agent_sessions import conf
+from django_agent_sessions.db import bridge
+from django_agent_sessions.governance.reasons import OPERATION_ACTIONS
+from django_agent_sessions.models import Operation, Session
+from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS
+from django_agent_sessions.queries import matching
+
+from .changelist import SessionChangeList
+from .filters import is_filter
+from .permissions import may
+from .reason_form import ReasonForm
+
+MAX_COUNTED, SAMPLES = 10_000, 5
+_Kind = Operation.Kind
+
+
+class MatchingSessions(SessionChangeList):
+    """All sessions that the filters match, read from the primary; it reads no page."""
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
+        self._alias = bridge.database()
+        return super().get_queryset(request, exclude_parameters)
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Do nothing."""
+
+    def in_words(self) -> list[tuple[Any, str]]:
+        """Return the names and values of the filters, as the list shows them."""
+        words = []
+        for spec in self.filter_specs:
+            names = [name for name in spec.expected_parameters() if name]
+            if values := [each for name in names for each in self.filter_params.get(name) or ()]:
+                chosen = [each["display"] for each in spec.choices(self) if each.get("selected")]
+                fields = [f"{f.label}: {f.value}" for f in getattr(spec, "fields", ()) if f.value]
+                words.append((spec.title, ", ".join(map(str, fields or chosen or values))))
+        return words
+
+
+def match_query(
+    model_admin: Any, user: Any, query: QueryDict, as_of: datetime | None = None
+) -> MatchingSessions:
+    """Return what the list of a user matches with these parameters."""
+    request: Any = HttpRequest()
+    request.method, request.GET, request.user = "GET", query, user
+    request.all_matches, request.as_of = True, as_of
+    matches: MatchingSessions = model_admin.get_changelist_instance(request)
+    return matches
+
+
+def change_list_for(request: HttpRequest) -> type[SessionChangeList]:
+    return MatchingSessions if getattr(request, "all_matches", False) else SessionChangeList
+
+
+def stored_matches(
+    user: Any, criteria: Mapping[str, Any], as_of: datetime | None = None
+) -> MatchingSessions:
+    """Return what an operation's criteria match."""
+    query = QueryDict(mutable=True)
+    for name, values in criteria["filters"].items():
+        query.setlist(name, values)
+    site = next(site for site in all_sites if site.name == criteria["site"])
+    # Dates are of the time zone in which they were entered.
+    with timezone.override(criteria.get("time_zone") or timezone.get_default_timezone()):
+        return match_query(site.get_model_admin(Session), user, query, as_of)
+
+
+def _sessions(user: Any, criteria: Mapping[str, Any], as_of: datetime) -> QuerySet[Session]:
+    sessions: QuerySet[Session] = stored_matches(user, criteria, as_of).queryset
+    return sessions
+
+
+matching.define_matches(_sessions)
+
+
+class OperationForm(ReasonForm):
+    """What to do with all matches, why, and a typed confirmation of what cannot be undone."""
+
+    kind = forms.ChoiceField(label=gettext_lazy("What to do"), widget=forms.RadioSelect)
+    confirm = forms.CharField(
+        label=gettext_lazy("Confirmation"),
+        required=False,
+        help_text=gettext_lazy("This cannot be undone. Type “delete” or “redact” to confirm."),
+        widget=forms.TextInput({"autocomplete": "off"}),
+    )
+
+    def __init__(self, kinds: list[_Kind], data: Any) -> None:
+        kind = data["kind"] if data and data.get("kind") in kinds else kinds[0]
+        super().__init__(OPERATION_ACTIONS[kind], data)
+        # The browser does not know what the chosen kind requires.
+        self.use_required_attribute = False
+        self.fields["kind"].choices = [(each.value, each.label) for each in kinds]  # type: ignore[attr-defined] # a ChoiceField
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or {}
+        kind = cleaned.get("kind")
+        if kind in (_Kind.DELETE, _Kind.REDACT) and cleaned.get("confirm", "").lower() != kind:
+            self.add_error("confirm", _("Type “%(word)s” to confirm.") % {"word": kind})
+        return cleaned
+
+
+def operation_urls(model_admin: Any) -> list[URLPattern]:
+    # Keeps the text to redact and the reason out of error reports.
+    page = sensitive_post_parameters("text", "reason")(partial(start_view, model_admin))
+    view = model_admin.admin_site.admin_view(page)
+    return [path("all/", view, name="agent_sessions_session_all")]
+
+
+@sensitive_variables()
+def start_view(model_admin: Any, request: HttpRequest) -> HttpResponse:
+    """Ask what to do with all sessions that match, and start it."""
+    # Imported here to keep the start of processes and commands fast.
+    from django_agent_sessions import operations
+
+    from .redaction.forms import ScopeForm
+
+    site = model_admin.admin_site
+    if not (kinds := _permitted_kinds(request)):
+        raise Http404
+    try:
+        matches = match_query(model_admin, request.user, request.GET)
+    except IncorrectLookupParameters:
+        return HttpResponseRedirect(reverse(f"{site.name}:agent_sessions_session_changelist"))
+    form, is_redaction = OperationForm(kinds, request.POST or None), _Kind.REDACT in kinds
+    to_redact = request.POST if request.POST.get("kind") == _Kind.REDACT else None
+    scope = ScopeForm(None, to_redact) if is_redaction else None
+    if form.is_valid() and (to_redact is None or (scope and scope.is_valid())):
+        operation = operations.start(
+            form.cleaned_data["kind"],
+            user=request.user,
+            criteria={
+                "site": site.name,
+                "time_zone": getattr(timezone.get_current_timezone(), "key", None),
+                "filters": {k: v for k, v in request.GET.lists() if is_filter(k)},
+            },
+            reason=form.cleaned_data["reason"],
+            found=matches.found.sessions if matches.found else None,
+            scope=scope.scope() if scope and to_redact else None,  # type: ignore[arg-type] # a search
+        )
+        begin(operation)
+        return HttpResponseRedirect(
+            reverse(f"{site.name}:agent_sessions_operation_change", args=[operation.pk])
+        )
+    sessions = matches.queryset
+    count = sessions.order_by()[: MAX_COUNTED + 1].count()
+    context = {
+        **site.each_context(request),
+        "title": _("All sessions that match"),
+        "opts": model_admin.opts,
+        "form": form,
+        "scope": scope,
+        "words": matches.in_words(),
+        "query": request.GET.get(SEARCH_VAR, "").strip(),
+        "found": matches.found,
+        "count": min(count, MAX_COUNTED),
+        "is_more": count > MAX_COUNTED,
+        "samples": sessions[:SAMPLES],
+        "in_process": conf.get_settings().OPERATIONS_IN_PROCESS,
+        "list_url": f"../{matches.get_query_string()}",
+    }
+    request.current_app = site.name
+    return TemplateResponse(request, "agent_sessions/admin/operation_start.html", context)
+
+
+def begin(operation: Operation) -> None:
+    """Run an operation in this process after the commit, if the setting says so."""
+    from django_agent_sessions.operations import run_in_thread
+
+    if conf.get_settings().OPERATIONS_IN_PROCESS:
+        using = str(operation._state.db)
+        transaction.on_commit(partial(run_in_thread, operation.pk, using=using), using=using)
+
+
+def _permitted_kinds(request: HttpRequest) -> list[_Kind]:
+    from django_agent_sessions.blobs.export_files import storage_alias
+
+    kinds = [kind for kind in _Kind if may(request, *OPERATION_PERMISSIONS[kind])]
+    return [kind for kind in kinds if kind != _Kind.EXPORT or storage_alias()]

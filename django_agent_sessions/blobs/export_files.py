@@ -1,0 +1,89 @@
+"""The files of an export of all matches: parts of one JSON Lines file, in a storage."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from typing import IO
+from uuid import UUID
+
+from django.utils import timezone
+
+from django_agent_sessions import conf
+from django_agent_sessions.content import codec
+from django_agent_sessions.content.codec import Owned
+from django_agent_sessions.db import bridge
+from django_agent_sessions.models import Operation
+
+from . import blob_files, file_storage
+
+PART_BYTES = 8 * 1024 * 1024
+"""The most bytes of a part, which is in memory while it is written or read."""
+
+_COLUMN = "agent_sessions_operation.files"
+
+logger = logging.getLogger("django_agent_sessions")
+
+
+def storage_alias() -> str | None:
+    """Return the alias of the storage for exports, if there is one."""
+    settings = conf.get_settings()
+    return settings.EXPORT_STORAGE or settings.BLOB_STORAGE
+
+
+def write_parts(operation: UUID, first: int, data: IO[bytes]) -> Iterator[int]:
+    """Write parts with numbers from ``first``, replacing those of a killed process; yield each."""
+    storage = blob_files.get_storage(str(storage_alias()))
+    number = first
+    while part := data.read(PART_BYTES):
+        sealed = codec.seal_bytes(operation, _COLUMN, part, Owned(None))
+        file_storage.write_file(storage, f"{_folder(operation)}/{number:06}", sealed)
+        number += 1
+        yield number
+
+
+def read_export(operation: Operation) -> Iterator[bytes]:
+    """Yield the parts of a finished export."""
+    storage = blob_files.get_storage(str(storage_alias()))
+    for number in range(operation.files):
+        sealed = file_storage.read_file(storage, f"{_folder(operation.pk)}/{number:06}")
+        yield codec.open_bytes(operation.pk, _COLUMN, sealed)
+
+
+def delete_export(operation: Operation) -> None:
+    """Delete the files of an export, also those that a killed process left."""
+    if operation.kind != Operation.Kind.EXPORT or (alias := storage_alias()) is None:
+        return
+    storage, folder = blob_files.get_storage(alias), _folder(operation.pk)
+    _, names = file_storage.list_folder(storage, folder)
+    file_storage.delete_files(storage, [f"{folder}/{name}" for name in names])
+    file_storage.remove_folder(storage, folder)
+
+
+def delete_expired_exports(*, using: str | None = None) -> int:
+    """Delete the files of exports that are older than ``EXPORT_SECONDS``; return their number."""
+    before = timezone.now() - timedelta(seconds=conf.get_settings().EXPORT_SECONDS)
+    rows = Operation.objects.using(bridge.database(using)).filter(files__gt=0)
+    return delete_exports(rows.filter(finished_at__lte=before))
+
+
+def delete_exports(operations: Iterable[Operation]) -> int:
+    """Delete the files of exports; return their number."""
+    count = 0
+    for operation in operations:
+        try:
+            delete_export(operation)
+        except Exception:
+            # A storage raises errors of its own; a later run tries again.
+            logger.warning("The files of an export could not be deleted", exc_info=True)
+            continue
+        count += operation.files
+        operation.files = 0
+        operation.save(update_fields=["files"])
+    return count
+
+
+def _folder(operation: UUID) -> str:
+    # Beside the folder of binaries, in which unknown files are orphans.
+    return f"{blob_files.root_folder() or 'agent_sessions'}_exports/{operation}"

@@ -1,0 +1,170 @@
+"""What an operation does to a batch of sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from tempfile import TemporaryFile
+from typing import IO, Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from django_agent_sessions import audit
+from django_agent_sessions.blobs.export_files import write_parts
+from django_agent_sessions.content.work_budget import WorkBudget, limit_work
+from django_agent_sessions.exceptions import AgentSessionsError, LegalHoldError
+from django_agent_sessions.governance import legal_hold, session_deletion
+from django_agent_sessions.governance.redaction import redact
+from django_agent_sessions.governance.session_change import SessionChange, last_step
+from django_agent_sessions.interchange import export_sessions
+from django_agent_sessions.models import AuditEvent, Operation, Session, deletion
+
+from .control import scope_of
+
+HELD, GONE, CHANGED = "held", "gone", "changed"
+"""Codes of sessions that are skipped: under legal hold, deleted, no longer a match."""
+
+_REDACTION_SECONDS, _REDACTION_BYTES = 30, 1024**3
+"""The work of one redaction: less time than the lease, which is renewed after each session."""
+
+
+@dataclass
+class BatchOutcome:
+    """What became of a batch of sessions."""
+
+    done: int = 0
+    unchanged: int = 0
+    skipped: list[tuple[UUID, str]] = field(default_factory=list)
+    failed: list[tuple[UUID, str]] = field(default_factory=list)
+    files: int = 0
+
+
+Advance = Callable[[UUID, BatchOutcome], None]
+"""Moves the cursor to a session, in the open transaction."""
+
+
+@dataclass(frozen=True)
+class SessionBatch:
+    """Sessions for one transaction."""
+
+    operation: Operation
+    sessions: QuerySet[Session]
+    """All sessions that match now."""
+    keys: Sequence[UUID]
+    is_large: bool = False
+
+    @property
+    def using(self) -> str:
+        return str(self.operation._state.db)
+
+    def locked(self, outcome: BatchOutcome) -> list[Session]:
+        """Lock the sessions; skip those that were deleted or changed since they were found."""
+        found = Session.objects.using(self.using).filter(pk__in=self.keys).order_by("pk")
+        rows = list(found.select_for_update())
+        matching = set(self.sessions.filter(pk__in=self.keys).values_list("pk", flat=True))
+        gone = set(self.keys) - {row.pk for row in rows}
+        outcome.skipped += [(key, GONE) for key in sorted(gone)]
+        outcome.skipped += [(row.pk, CHANGED) for row in rows if row.pk not in matching]
+        return [row for row in rows if row.pk in matching]
+
+
+def split(operation: Operation, keys: list[UUID]) -> Iterator[tuple[list[UUID], bool]]:
+    """Split sessions into those of one transaction each, with whether it is one large session."""
+    if operation.kind == Operation.Kind.DELETE:
+        rows = Session.objects.using(operation._state.db)
+        yield from deletion.groups(rows, keys)
+    elif operation.kind == Operation.Kind.REDACT:
+        yield from (([key], False) for key in keys)
+    else:
+        yield keys, False
+
+
+def set_hold(batch: SessionBatch) -> BatchOutcome:
+    """Put the sessions under legal hold, or release them."""
+    outcome, operation = BatchOutcome(), batch.operation
+    is_hold = operation.kind == Operation.Kind.HOLD
+    service = legal_hold.hold if is_hold else legal_hold.release
+    for session in batch.locked(outcome):
+        if session.legal_hold == is_hold:
+            outcome.unchanged += 1
+        elif service(session.pk, reason=operation.reason, using=batch.using):
+            outcome.done += 1
+    return outcome
+
+
+def delete(batch: SessionBatch) -> BatchOutcome:
+    """Delete the sessions that are not under legal hold."""
+    outcome = BatchOutcome()
+    rows = batch.locked(outcome)
+    outcome.skipped += [(row.pk, HELD) for row in rows if row.legal_hold]
+    if free := [row for row in rows if not row.legal_hold]:
+        session_deletion.delete_locked(free, batch.using, large=batch.is_large)
+        outcome.done = len(free)
+    return outcome
+
+
+def redact_one(batch: SessionBatch, advance: Advance) -> None:
+    """Redact a session, and move the cursor in the transaction of its change."""
+    (key,) = batch.keys
+    rows = Session.objects.using(batch.using).filter(pk=key)
+    if rows.filter(legal_hold=True).exists():
+        raise LegalHoldError("the session is under legal hold", list(rows))
+
+    def step(change: SessionChange) -> None:
+        advance(key, BatchOutcome(done=1) if change.changed else BatchOutcome(unchanged=1))
+
+    budget = WorkBudget(_REDACTION_SECONDS, _REDACTION_BYTES, "Redact this session alone.")
+    with last_step(step), limit_work(budget):
+        operation = batch.operation
+        redact(key, scope_of(operation), reason=operation.reason, using=batch.using)
+
+
+def export(batch: SessionBatch, beat: Callable[[], None]) -> BatchOutcome:
+    """Write the sessions to files; :func:`record_export` then records them."""
+    outcome = BatchOutcome(files=batch.operation.files)
+    with TemporaryFile() as file:
+        for key in batch.keys:
+            beat()
+            _write(batch.using, key, file, outcome)
+        file.seek(0)
+        for number in write_parts(batch.operation.pk, outcome.files, file):
+            outcome.files = number
+            beat()
+    return outcome
+
+
+def record_export(batch: SessionBatch, outcome: BatchOutcome) -> None:
+    """Record the export of each session, in the transaction that makes the files count."""
+    left_out = {key for key, _ in (*outcome.skipped, *outcome.failed)}
+    for key in batch.keys:
+        if key not in left_out:
+            details = {"format": "jsonl"}
+            audit.record(
+                AuditEvent.Action.EXPORTED, session=key, details=details, using=batch.using
+            )
+
+
+def _write(using: str, key: UUID, file: IO[bytes], outcome: BatchOutcome) -> None:
+    start = file.tell()
+    try:
+        for text in export_sessions([Session(pk=key)], using=using):
+            file.write(text.encode())
+    except AgentSessionsError as error:
+        file.truncate(start)
+        file.seek(start)
+        outcome.failed.append((key, type(error).__name__))
+        return
+    if file.tell() == start:
+        outcome.skipped.append((key, GONE))
+    else:
+        outcome.done += 1
+
+
+def entries(outcome: BatchOutcome) -> list[Any]:
+    """Return the lines of the report, which are JSON."""
+    parts: Collection[tuple[str, list[tuple[UUID, str]]]] = (
+        ("skipped", outcome.skipped),
+        ("failed", outcome.failed),
+    )
+    return [[str(key), how, code] for how, rows in parts for key, code in rows]
