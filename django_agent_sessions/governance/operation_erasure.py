@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.utils import timezone
@@ -36,9 +36,15 @@ def forget_person(key: str, names: Collection[str], pseudonym: str, *, using: st
     """
     rows = Operation.objects.using(using)
     for operation in rows.defer("found", "report"):
-        if key in operation.criteria.get("filters", {}).get("owner", ()):
+        if _names_person(operation.criteria.get("filters", {}), key, names):
             delete_exports([operation])
             rows.filter(pk=operation.pk).delete()
         elif names and (masked := masking.mask_texts(operation.reason, names)) != operation.reason:
             rows.filter(pk=operation.pk).update(reason=masked[:MAX_REASON])
     rows.filter(started_by=key).update(started_by=pseudonym, started_by_name=pseudonym)
+
+
+def _names_person(filters: Mapping[str, list[str]], key: str, names: Collection[str]) -> bool:
+    values = [value.lower() for each in filters.values() for value in each]
+    named = any(name.lower() in value for name in names for value in values)
+    return named or key in filters.get("owner", ())

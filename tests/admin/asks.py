@@ -9,6 +9,7 @@ from typing import Any
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import (
     AuditEvent,
+    Operation,
     Session,
     SessionAgent,
     SessionMessage,
@@ -22,7 +23,8 @@ VIEW, CHANGE, DELETE = "view_session", "change_session", "delete_session"
 ADD = "add_session"
 READ, REDACT, ORIGINAL, EXPORT = "read_transcript", "redact", "view_original", "export"
 AUDIT, USAGE = "view_auditevent", "view_usagerollup"
-OURS = (VIEW, ADD, CHANGE, DELETE, READ, REDACT, ORIGINAL, EXPORT, AUDIT, USAGE)
+OPERATIONS = "view_operation"
+OURS = (VIEW, ADD, CHANGE, DELETE, READ, REDACT, ORIGINAL, EXPORT, AUDIT, USAGE, OPERATIONS)
 
 SECRETS = {
     "plantedtitle": "title",
@@ -124,6 +126,14 @@ def of_snapshot(there: Conversation) -> list[Any]:
     # Where nobody went back, there is none, and any key will do.
     snapshot = Snapshot.objects.first()
     return [there.session.pk, snapshot.pk if snapshot else there.session.pk]
+
+
+def of_operation(there: Conversation) -> list[Any]:
+    """An operation that another user has started."""
+    kind, name = Operation.Kind.HOLD, "another"
+    criteria = {"site": "admin", "filters": {}}
+    started = {"kind": kind, "started_by": "0", "started_by_name": name, "criteria": criteria}
+    return [(Operation.objects.first() or Operation.objects.create(**started)).pk]
 
 
 def go_back(there: Conversation) -> None:
@@ -428,6 +438,34 @@ ASKS = [
         answers=(302,),
         refusals=BACK,
     ),
+    # All sessions that match. Who may do something else to them gets the page, too.
+    Ask("session_all", needs(VIEW, CHANGE), refusals=(200, 403, 404)),
+    Ask(
+        "session_all",
+        needs(VIEW, CHANGE),
+        post={"kind": "hold", "reason": "case 1"},
+        recorded=("operation",),
+        of_readers_only=False,
+        answers=(302,),
+        refusals=(200, 403, 404),
+    ),
+    Ask("operation_changelist", needs(VIEW)),
+    Ask("operation_change", needs(VIEW, CHANGE, OPERATIONS), url=of_operation),
+    Ask("operation_progress", needs(VIEW, CHANGE, OPERATIONS), url=of_operation),
+    Ask("operation_report", needs(VIEW, CHANGE, OPERATIONS), url=of_operation),
+    Ask(
+        "operation_act",
+        needs(VIEW, CHANGE, OPERATIONS),
+        url=of_operation,
+        post={"action": "cancel"},
+        recorded=("operation",),
+        of_readers_only=False,
+        answers=(302,),
+    ),
+    Ask("operation_file", NOBODY, url=of_operation, post={}),
+    Ask("operation_history", NOBODY, url=of_operation),
+    Ask("operation_delete", NOBODY, url=of_operation),
+    Ask("operation_add", NOBODY),
     # The audit trail, which holds no content.
     Ask(EVENTS, needs(AUDIT)),
     Ask("auditevent_change", needs(AUDIT), url=of_event),
