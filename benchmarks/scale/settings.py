@@ -51,3 +51,7 @@ REST_FRAMEWORK = {"DEFAULT_THROTTLE_RATES": {"agent-sessions": None, "agent-sess
 AGENT_SESSIONS: dict[str, Any] = {"RETENTION": {"SESSIONS": {"*": {"IDLE": IDLE}}}}
 if os.environ.get("SCALE_SEARCH"):
     AGENT_SESSIONS["FULL_TEXT_SEARCH"] = "simple"
+if folder := os.environ.get("SCALE_EXPORTS"):
+    _backend = "django.core.files.storage.FileSystemStorage"
+    STORAGES = {"exports": {"BACKEND": _backend, "OPTIONS": {"location": folder}}}
+    AGENT_SESSIONS["EXPORT_STORAGE"] = "exports"

@@ -44,7 +44,7 @@ class OperationAdmin(_ModelAdmin):
 
     @admin.display(description=_("state"))
     def state_now(self, operation: Operation) -> Any:
-        return operation.state_at(timezone.now()).label
+        return operation.status_at(timezone.now()).label
 
     @admin.display(description=_("sessions"))
     def handled(self, operation: Operation) -> int:
@@ -165,7 +165,7 @@ class OperationAdmin(_ModelAdmin):
 def _has_file(request: HttpRequest, operation: Operation) -> bool:
     """Return whether there is a file, which only the user who started the export gets."""
     is_own = operation.started_by == str(request.user.pk)
-    return is_own and operation.files > 0 and operation.state == Operation.State.DONE
+    return is_own and operation.files > 0 and operation.status == Operation.Status.DONE
 
 
 def _filters_in_words(request: HttpRequest, operation: Operation) -> Any:

@@ -22,10 +22,14 @@ def delete_exports_of(sessions: Any, *, using: str) -> None:
         session__in=sessions.order_by().values("pk"),
     )
     rows = with_files.filter(pk__in=list(exported.values_list("target", flat=True).distinct()))
-    over = [Operation.State.DONE, Operation.State.CANCELLED]
-    cancelled = {"state": Operation.State.CANCELLED, "finished_at": timezone.now(), "runner": None}
+    over = [Operation.Status.DONE, Operation.Status.CANCELLED]
+    cancelled = {
+        "status": Operation.Status.CANCELLED,
+        "finished_at": timezone.now(),
+        "runner": None,
+    }
     found = list(rows)
-    rows.exclude(state__in=over).update(**cancelled)
+    rows.exclude(status__in=over).update(**cancelled)
     delete_exports(found)
 
 

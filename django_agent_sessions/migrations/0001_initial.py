@@ -297,7 +297,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
-                    "state",
+                    "status",
                     models.CharField(
                         choices=[
                             ("waiting", "waiting"),
@@ -308,7 +308,7 @@ class Migration(migrations.Migration):
                         ],
                         default="waiting",
                         max_length=16,
-                        verbose_name="state",
+                        verbose_name="status",
                     ),
                 ),
                 (

@@ -28,7 +28,7 @@ class Operation(models.Model):
         REDACT = "redact", _("Redact")
         DELETE = "delete", _("Delete")
 
-    class State(models.TextChoices):
+    class Status(models.TextChoices):
         WAITING = "waiting", _("waiting")
         RUNNING = "running", _("running")
         STOPPED = "stopped", _("stopped")
@@ -37,7 +37,7 @@ class Operation(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     kind = models.CharField(_("what"), max_length=16, choices=Kind)
-    state = models.CharField(_("state"), max_length=16, choices=State, default=State.WAITING)
+    status = models.CharField(_("status"), max_length=16, choices=Status, default=Status.WAITING)
     started_by = models.CharField(_("key of who started it"), max_length=255)
     started_by_name = models.CharField(_("started by"), max_length=255, blank=True)
     reason = models.TextField(_("reason"), blank=True, default="")
@@ -72,7 +72,7 @@ class Operation(models.Model):
             "found": ContentKind.NONE,
             "report": ContentKind.NONE,
             "kind": ContentKind.NONE,
-            "state": ContentKind.NONE,
+            "status": ContentKind.NONE,
             "started_by": ContentKind.NONE,
             "started_by_name": ContentKind.NONE,
             "problem": ContentKind.NONE,
@@ -97,13 +97,13 @@ class Operation(models.Model):
     @property
     def is_over(self) -> bool:
         """Whether it is done or cancelled."""
-        return self.state in (self.State.DONE, self.State.CANCELLED)
+        return self.status in (self.Status.DONE, self.Status.CANCELLED)
 
-    def state_at(self, now: datetime) -> State:
+    def status_at(self, now: datetime) -> Status:
         """Return the state; a running operation whose process has died is stopped."""
-        if self.state == self.State.RUNNING and not self._is_alive(now):
-            return self.State.STOPPED
-        return self.State(self.state)
+        if self.status == self.Status.RUNNING and not self._is_alive(now):
+            return self.Status.STOPPED
+        return self.Status(self.status)
 
     def _is_alive(self, now: datetime) -> bool:
         return self.heartbeat_at is not None and self.heartbeat_at > now - LEASE

@@ -27,7 +27,7 @@ from django_agent_sessions.models.operation import LEASE
 from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS
 
 _SCOPE = "agent_sessions_operation.scope"
-_States = Operation.State
+_Status = Operation.Status
 
 
 @sensitive_variables()
@@ -101,10 +101,10 @@ def cancel(operation: Operation, *, actor: Any = None) -> bool:
     """End an operation; what is done stays done. Returns False if it was over."""
     alias = operation._state.db or bridge.database()
     with transaction.atomic(alias):
-        rows = _rows(alias, operation).exclude(state__in=[_States.DONE, _States.CANCELLED])
+        rows = _rows(alias, operation).exclude(status__in=[_Status.DONE, _Status.CANCELLED])
         # The running process finds that it is not its operation any longer.
         cancelled = rows.update(
-            state=_States.CANCELLED, finished_at=timezone.now(), runner=None, scope="", files=0
+            status=_Status.CANCELLED, finished_at=timezone.now(), runner=None, scope="", files=0
         )
         if cancelled:
             operation.refresh_from_db(using=alias)
@@ -118,13 +118,13 @@ def resume(operation: Operation) -> bool:
     """Let a stopped operation wait for a process again. Returns False if it is running or over."""
     alias = operation._state.db or bridge.database()
     rows = _rows(alias, operation).filter(free(timezone.now()))
-    return bool(rows.update(state=_States.WAITING, runner=None, problem=""))
+    return bool(rows.update(status=_Status.WAITING, runner=None, problem=""))
 
 
 def free(now: Any) -> Q:
     """Return the condition for operations that a process may take."""
-    waiting = Q(state__in=[_States.WAITING, _States.STOPPED])
-    return waiting | Q(state=_States.RUNNING, heartbeat_at__lte=now - LEASE)
+    waiting = Q(status__in=[_Status.WAITING, _Status.STOPPED])
+    return waiting | Q(status=_Status.RUNNING, heartbeat_at__lte=now - LEASE)
 
 
 def figures(operation: Operation) -> dict[str, int]:

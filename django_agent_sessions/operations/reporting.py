@@ -63,7 +63,7 @@ def write_csv(lines: list[ReportLine], file: Any) -> None:
 
 def progress_of(operation: Operation) -> dict[str, Any]:
     """Return the state and the figures."""
-    state = operation.state_at(timezone.now())
+    state = operation.status_at(timezone.now())
     names = ("matched", "handled", "done", "unchanged", "skipped", "failed", "is_over")
     figures = {name: getattr(operation, name) for name in names}
     return {"state": state.value, "state_label": str(state.label), **figures}

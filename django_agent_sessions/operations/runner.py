@@ -40,7 +40,7 @@ _BATCH = 20
 _BEAT = timedelta(seconds=10)
 _VIA = "operation"
 
-_States = Operation.State
+_Status = Operation.Status
 logger = logging.getLogger("django_agent_sessions")
 
 
@@ -69,7 +69,7 @@ def run(
     bridge.require_commits(alias)
     rows = Operation.objects.using(alias).filter(pk=operation)
     taken = rows.filter(free(now)).update(
-        state=_States.RUNNING, runner=token, heartbeat_at=now, problem=""
+        status=_Status.RUNNING, runner=token, heartbeat_at=now, problem=""
     )
     if not taken:
         return None
@@ -120,12 +120,12 @@ class _Runner:
         with audit.acting(starter, via=_VIA, reason=operation.reason, target=operation.pk):
             while True:
                 if self.ends is not None and time.monotonic() >= self.ends:
-                    self._update(state=_States.WAITING, runner=None)
+                    self._update(status=_Status.WAITING, runner=None)
                     return
                 # The user's rights are read anew for each batch.
                 sessions = sessions_of(self.operation)
                 if sessions is None:
-                    self._update(state=_States.STOPPED, runner=None, problem="access")
+                    self._update(status=_Status.STOPPED, runner=None, problem="access")
                     return
                 if self.operation.matched is None:
                     self._count(sessions)
@@ -140,13 +140,13 @@ class _Runner:
     def stop(self, problem: str) -> None:
         """Let another process continue; without a connection the lease expires."""
         try:
-            self._update(state=_States.STOPPED, runner=None, problem=problem[:64])
+            self._update(status=_Status.STOPPED, runner=None, problem=problem[:64])
         except Exception:
             logger.warning("Operation %s was left running", self.operation.pk, exc_info=True)
 
     def clean_up(self) -> None:
         """Delete the files that were written after the operation was cancelled."""
-        if self._rows().filter(state=_States.CANCELLED).exists():
+        if self._rows().filter(status=_Status.CANCELLED).exists():
             delete_export(self.operation)
 
     # --- batches -----------------------------------------------------------------------------
@@ -215,7 +215,7 @@ class _Runner:
         return Operation.objects.using(self.using).filter(pk=self.operation.pk)
 
     def _ours(self) -> Any:
-        return self._rows().filter(state=_States.RUNNING, runner=self.token)
+        return self._rows().filter(status=_Status.RUNNING, runner=self.token)
 
     def _update(self, **columns: Any) -> None:
         if not self._ours().update(**columns):
@@ -256,7 +256,7 @@ class _Runner:
     def _finish(self) -> None:
         def finish() -> None:
             self._update(
-                state=_States.DONE,
+                status=_Status.DONE,
                 finished_at=timezone.now(),
                 runner=None,
                 scope="",

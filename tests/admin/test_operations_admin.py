@@ -201,7 +201,7 @@ def test_the_page_shows_progress_and_names_what_was_skipped(client, user):
 def test_an_operation_whose_process_died_offers_to_go_on(client, user):
     talk(2)
     operation = begin("hold", user)
-    Operation.objects.update(state="running")
+    Operation.objects.update(status="running")
     expire(operation)
     text = text_of(client.get(url("change", operation)))
     assert "<strong>Stopped</strong>" in text
@@ -209,9 +209,9 @@ def test_an_operation_whose_process_died_offers_to_go_on(client, user):
 
     client.post(url("act", operation), {"action": "resume"})
 
-    assert Operation.objects.get().state == "waiting"
+    assert Operation.objects.get().status == "waiting"
     client.post(url("act", operation), {"action": "cancel"})
-    assert Operation.objects.get().state == "cancelled"
+    assert Operation.objects.get().status == "cancelled"
     last = AuditEvent.objects.filter(action="operation").latest("pk")
     assert (last.actor, last.details["state"]) == ("officer", "cancelled")
 
@@ -267,4 +267,4 @@ def test_by_default_it_runs_in_a_thread_of_this_process(client, user, settings):
     started[0].join(60)
 
     operation = Operation.objects.get()
-    assert (operation.state, operation.done) == ("done", 30)
+    assert (operation.status, operation.done) == ("done", 30)

@@ -35,7 +35,7 @@ def run_with_kills(operation: Operation, after: int, folder: Path) -> Operation:
         process.communicate(timeout=20)
         expire(operation)
     operation.refresh_from_db()
-    assert operation.state == "running"
+    assert operation.status == "running"
     assert operation.matched is not None
     assert 0 < operation.handled < operation.matched
     process = start("tests.operations.worker", operation.pk, folder)

@@ -42,7 +42,7 @@ def user():
 
 def finished(operation: Operation) -> Operation:
     ran = carry_out(operation)
-    assert ran.state == "done"
+    assert ran.status == "done"
     return ran
 
 
@@ -165,7 +165,7 @@ class TestRights:
 
         ran = carry_out(operation, progress=take_away)
 
-        assert (ran.state, ran.problem, ran.done) == ("stopped", "access", 20)
+        assert (ran.status, ran.problem, ran.done) == ("stopped", "access", 20)
         assert Session.objects.filter(legal_hold=True).count() == 20
 
     def test_a_user_who_was_deactivated_stops_it(self, user):
@@ -223,7 +223,7 @@ class TestGoingOn:
 
         ran = carry_out(operation, progress=take_over)
 
-        assert (ran.state, ran.done) == ("done", 120)
+        assert (ran.status, ran.done) == ("done", 120)
         assert AuditEvent.objects.filter(action="held").count() == 120
 
     def test_a_cancelled_operation_ends(self, user):
@@ -232,7 +232,7 @@ class TestGoingOn:
 
         ran = carry_out(operation, progress=lambda now: operations.cancel(operation, actor=user))
 
-        assert (ran.state, ran.done) == ("cancelled", 20)
+        assert (ran.status, ran.done) == ("cancelled", 20)
         assert not operations.cancel(operation)
         assert not operations.resume(operation)
         assert operations.run_waiting() == []
@@ -241,14 +241,14 @@ class TestGoingOn:
         talk(120)
         operation = begin("hold", user)
 
-        assert carry_out(operation, seconds=1e-9).state == "waiting"
+        assert carry_out(operation, seconds=1e-9).status == "waiting"
         (ran,) = operations.run_waiting()
-        assert (ran.state, ran.done) == ("done", 120)
+        assert (ran.status, ran.done) == ("done", 120)
 
     def test_the_command_runs_what_waits_and_what_was_left(self, user):
         talk(3)
         waiting, left = begin("hold", user), begin("release", user)
-        Operation.objects.filter(pk=left.pk).update(state="running")
+        Operation.objects.filter(pk=left.pk).update(status="running")
         expire(left)
         out = io.StringIO()
 
@@ -267,7 +267,7 @@ class TestGoingOn:
             with pytest.raises(ZeroDivisionError):
                 carry_out(operation)
         operation.refresh_from_db()
-        assert (operation.state, operation.problem) == ("stopped", "ZeroDivisionError")
+        assert (operation.status, operation.problem) == ("stopped", "ZeroDivisionError")
 
         assert operations.resume(operation)
         assert finished(operation).done == 3

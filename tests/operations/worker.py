@@ -19,4 +19,4 @@ if __name__ == "__main__":
     admin.autodiscover()
     with override_settings(**storing_exports(sys.argv[2])):
         ran = operations.run(UUID(sys.argv[1]), progress=lambda now: print(now.handled, flush=True))
-    print(ran and ran.state)
+    print(ran and ran.status)

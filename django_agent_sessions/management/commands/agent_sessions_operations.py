@@ -50,4 +50,4 @@ class Command(StoppableCommand):
 def _describe(operation: Operation) -> str:
     figures = ("done", "unchanged", "skipped", "failed")
     counts = ", ".join(f"{getattr(operation, name)} {name}" for name in figures)
-    return f"{operation.kind} {operation.pk}: {operation.state}; {counts}"
+    return f"{operation.kind} {operation.pk}: {operation.status}; {counts}"
