@@ -22,6 +22,7 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent, Operation
 from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS, has_permissions
 
+from .columns import moment_html
 from .operations import begin, stored_matches
 from .permissions import SessionPermission, may
 
@@ -35,7 +36,7 @@ else:
 class OperationAdmin(_ModelAdmin):
     """Operations of the user, or of all users with ``view_operation``."""
 
-    list_display = ("kind", "state_now", "started_by_name", "created_at", "handled", "reason")
+    list_display = ("kind", "state_now", "started_by_name", "started", "handled", "reason")
     list_filter = ("kind",)
     show_full_result_count = False
     show_facets = ShowFacets.NEVER
@@ -45,6 +46,10 @@ class OperationAdmin(_ModelAdmin):
     @admin.display(description=_("state"))
     def state_now(self, operation: Operation) -> Any:
         return operation.status_at(timezone.now()).label
+
+    @admin.display(description=_("started"))
+    def started(self, operation: Operation) -> Any:
+        return moment_html(operation.created_at)
 
     @admin.display(description=_("sessions"))
     def handled(self, operation: Operation) -> int:
