@@ -85,10 +85,7 @@ def start(
 
 def scope_of(operation: Operation) -> Find | Detect:
     """Return what a redaction is for."""
-    codec.refuse_sealed(operation.scope)
-    sealed = codec.installed()
-    text = sealed.open(operation.pk, _SCOPE, operation.scope) if sealed else operation.scope
-    values = json.loads(text)
+    values = json.loads(codec.open_stored(operation.pk, _SCOPE, operation.scope))
     return Find(values["text"]) if "text" in values else Detect(tuple(values["detectors"]))
 
 
@@ -108,7 +105,9 @@ def cancel(operation: Operation, *, actor: Any = None) -> bool:
         )
         if cancelled:
             operation.refresh_from_db(using=alias)
-            record_operation(operation, actor, alias, state="cancelled", **figures(operation))
+            record_operation(
+                operation, actor, alias, state="cancelled", **outcome_counts(operation)
+            )
     if cancelled:
         delete_export(operation)
     return bool(cancelled)
@@ -127,7 +126,7 @@ def free(now: Any) -> Q:
     return waiting | Q(status=_Status.RUNNING, heartbeat_at__lte=now - LEASE)
 
 
-def figures(operation: Operation) -> dict[str, int]:
+def outcome_counts(operation: Operation) -> dict[str, int]:
     """Return the counts for the audit event."""
     names = ("done", "unchanged", "skipped", "failed")
     return {name: count for name in names if (count := getattr(operation, name))}

@@ -24,7 +24,7 @@ from django_agent_sessions.store.locking import tracked_atomic, write
 from django_agent_sessions.values.ids import new_id
 
 from . import work
-from .control import figures, free, record_operation
+from .control import free, outcome_counts, record_operation
 from .work import BatchOutcome, SessionBatch
 
 __all__ = ["run", "run_waiting"]
@@ -263,7 +263,7 @@ class _Runner:
                 matched=self.operation.handled,
             )
             record_operation(
-                self.operation, None, self.using, state="done", **figures(self.operation)
+                self.operation, None, self.using, state="done", **outcome_counts(self.operation)
             )
 
         self._in_transaction(finish)
