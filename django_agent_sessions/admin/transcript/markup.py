@@ -101,7 +101,7 @@ class Markup(PieceMarkup):
         return html(
             '\n<div class="as-entry{}{}{}" id="m-{}" data-message="{}" data-path="[]" '
             'data-as-entry tabindex="-1">\n  <div class="as-pieces">{}\n  </div>\n'
-            '  <p class="as-meta">{}\n  </p>{}\n</div>\n',
+            '  <div class="as-meta">{}\n  </div>{}\n</div>\n',
             "" if entry.pieces else " as-entry-silent",
             " as-entry-redacted" if row.redacted_at else "",
             " as-entry-target" if row.id == self._target else "",

@@ -26,7 +26,7 @@
     return parse(await answer.text());
   }
 
-  const note = root.querySelector("[data-as-note]");
+  const note = root.querySelector("[data-as-told]");
   let clearing = 0;
   /* Shows a short text for some seconds; screen readers read it out. */
   function say(name, more = "") {

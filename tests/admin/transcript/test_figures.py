@@ -21,7 +21,7 @@ FIGURES = {"usage": {"inputTokens": 1834, "outputTokens": 112}, "metrics": {"lat
 
 def lines(page: str) -> list[str]:
     """The quiet lines under the messages, up to their actions."""
-    found = re.findall(r'<p class="as-meta">(.*?)<span class="as-extra">', page, re.DOTALL)
+    found = re.findall(r'<div class="as-meta">(.*?)<span class="as-extra">', page, re.DOTALL)
     return [" ".join(re.sub("<[^>]*>", " ", each).split()) for each in found]
 
 
