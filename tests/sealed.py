@@ -52,7 +52,8 @@ def update_content(rows: QuerySet[Any], content: Mapping[str, Any], **columns: A
 
 ASK_STORED_TEXT = {
     "tests/admin/test_deletion.py::test_what_goes_with_a_session": "damages a stored text",
-    "tests/admin/transcript/test_head.py::test_the_picture_counts": "counts words in the database",
+    "tests/admin/transcript/test_head.py::test_the_figures_count": "counts words in the database",
+    "tests/admin/transcript/test_figures.py::test_a_call_without": "as the one before",
     "tests/admin/transcript/test_originals.py::test_no_original_is_shown": "copies a stored text",
     "tests/admin/transcript/test_sizes.py::": "sizes of stored texts",
     "tests/adapters/strands/test_redacted_elsewhere.py::": "looks for a secret that is stored",
