@@ -72,10 +72,11 @@ class SessionNotFoundError(AgentSessionsError, ObjectDoesNotExist):
 
 
 class TargetNotFoundError(SessionNotFoundError):
-    """The session has no such agent, message, branch or snapshot.
+    """The session has no such agent, message, branch, snapshot or note.
 
     Args:
-        kind: What was named: ``"agent"``, ``"message"``, ``"branch"`` or ``"snapshot"``.
+        kind: What was named: ``"agent"``, ``"message"``, ``"branch"``, ``"snapshot"`` or
+            ``"note"``.
         text: The message of the error.
     """
 

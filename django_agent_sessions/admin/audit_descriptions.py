@@ -13,9 +13,9 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
-from django_agent_sessions.models import Operation
+from django_agent_sessions.models import Operation, Review
 
-_KEYS = frozenset({"first", "last", "by_namespace", "finished", "data_keys"})
+_KEYS = frozenset({"first", "last", "by_namespace", "finished", "data_keys", "note", "user_id"})
 """Keys of messages, ids and figures in detail, which only the event's own page shows."""
 
 _PAGES: dict[str, Any] = {
@@ -54,6 +54,18 @@ _FIGURES: dict[str, Any] = {
         "%(count)s reason of an earlier event", "%(count)s reasons of earlier events", "number"
     ),
     "states": ngettext_lazy("%(count)s state", "%(count)s states", "number"),
+    "labels_added": ngettext_lazy("%(count)s label added", "%(count)s labels added", "number"),
+    "labels_removed": ngettext_lazy(
+        "%(count)s label removed", "%(count)s labels removed", "number"
+    ),
+}
+
+_LABELS: dict[str, dict[str, Any]] = {
+    "page": _PAGES,
+    "format": _FORMATS,
+    "column": _COLUMNS,
+    "operation": _OPERATIONS,
+    "state": dict(Review.State.choices),
 }
 
 
@@ -77,8 +89,9 @@ def _phrase(name: str, value: Any, within: bool) -> str:
         value = len(value)
     if name in _FIGURES and type(value) is int:
         return str(_FIGURES[name] % {"number": value, "count": number_format(value)})
-    labels = {"page": _PAGES, "format": _FORMATS, "column": _COLUMNS, "operation": _OPERATIONS}
-    label_of: Callable[[str], Any] = labels.get(name, {}).get
+    if name == "assignee":
+        return _("assigned to %(name)s") % {"name": value or _("nobody")}
+    label_of: Callable[[str], Any] = _LABELS.get(name, {}).get
     label = label_of(value) if isinstance(value, str) else None
     return f"{name} {_as_text(value)}" if label is None else str(label)
 

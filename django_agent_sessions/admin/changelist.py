@@ -31,6 +31,7 @@ from .filters import has_feedback, is_running, reject_nul
 from .keyset_changelist import AFTER, KeysetChangeList
 from .list_rows import SessionRowData, opening_words, snippets, with_readable_titles
 from .permissions import SessionPermission, may, reach
+from .review_list import reviews_of
 
 BEFORE = "before"
 """The query parameter of a page that ends before a position."""
@@ -136,6 +137,7 @@ class SessionChangeList(KeysetChangeList):
 
         rows = [*replicas.list_sessions(request, read)]
         self._viewer = request.user
+        self._reviews = reviews_of(request, rows) if "review_state" in self.list_display else {}
         self._describe(rows, readable=reach(request, SessionPermission.READ).among(rows))
         earlier, later = (more, True) if backwards else (position is not None, more)
         self.show_admin_actions = True
@@ -243,6 +245,7 @@ class SessionChangeList(KeysetChangeList):
                 more_agents=total - len(names),
                 frameworks=frameworks,
                 owner_url=self.get_query_string({"owner": session.owner_id}),
+                review=self._reviews.get(session.pk, ""),
                 words=words.get(session.pk, ""),
                 snippet=excerpts.get(session.pk, ""),
             )

@@ -36,7 +36,7 @@ COLUMNS_PARAMETER = "columns"
 """The query parameter with the names of the columns that are shown."""
 
 _COLUMNS = ("active", "owned_by", "framework", "agent_names", "messages", "tokens", "feedback")
-_FURTHER = ("created", "of_namespace")
+_FURTHER = ("created", "of_namespace", "review_state")
 
 
 def possible_columns() -> tuple[str, ...]:
@@ -155,6 +155,11 @@ class SessionColumnsMixin:
     @admin.display(description=gettext_lazy("namespace"), empty_value="–")
     def of_namespace(self, session: Session) -> str | None:
         return _truncate(session.namespace) or None
+
+    @admin.display(description=gettext_lazy("review"), empty_value="–")
+    def review_state(self, session: Session) -> str | None:
+        """Return the state and the assignee, if the user may review the session."""
+        return _row_data(session).review or None
 
     @admin.display(description=gettext_lazy("deleted from"), empty_value="–")
     def deleted_from(self, session: Session) -> SafeString | None:

@@ -29,6 +29,7 @@ from django_agent_sessions import audit
 from django_agent_sessions.db import bridge
 from django_agent_sessions.governance import reasons
 from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.models.permissions import REVIEWING
 
 from .permissions import SessionPermission, may, reach, require
 from .reason_form import ReasonForm, ask_reason_response, selected_reason_form
@@ -188,14 +189,16 @@ def _file_name(session: Session) -> str:
 
 
 def _stream_sessions(
-    export: _Export, sessions: Iterable[Session], write: Callable[[Session], Iterator[str]]
+    export: _Export,
+    sessions: Iterable[Session],
+    write: Callable[[Session, HttpRequest], Iterator[str]],
 ) -> Iterator[bytes]:
     """Write sessions one after another; record each before its first byte is sent."""
     from django_agent_sessions import serving
 
     for session in sessions:
         export.record(session)
-        yield from serving.encode_in_chunks(write(session))
+        yield from serving.encode_in_chunks(write(session, export.request))
 
 
 def _stream_zip(export: _Export, sessions: Iterable[Session]) -> Iterator[bytes]:
@@ -239,16 +242,17 @@ class _ZipBuffer:
 # the start of processes and commands.
 
 
-def _markdown(session: Session) -> Iterator[str]:
+def _markdown(session: Session, request: HttpRequest) -> Iterator[str]:
     from django_agent_sessions.interchange import export_markdown
 
     return export_markdown(session)
 
 
-def _jsonl(session: Session) -> Iterator[str]:
+def _jsonl(session: Session, request: HttpRequest) -> Iterator[str]:
     from django_agent_sessions.interchange import export_sessions
 
-    return export_sessions([session], using=_alias(session))
+    reviews = may(request, *REVIEWING, session=session)
+    return export_sessions([session], using=_alias(session), reviews=reviews)
 
 
 def _load_sessions(request: HttpRequest, queryset: QuerySet[Session]) -> Iterator[Session]:

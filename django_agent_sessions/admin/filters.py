@@ -22,6 +22,7 @@ from django_agent_sessions.models import MessageFeedback, RunLease, Session, Ses
 
 from .input_filters import ActivityFilter, CostFilter, InputFilter, MetadataFilter
 from .permissions import SessionPermission, reach
+from .review_list import ReviewFilter
 
 NAMESPACES = 20
 """The most namespaces that the filter lists."""
@@ -220,6 +221,7 @@ FILTERS: tuple[type[admin.SimpleListFilter], ...] = (
     OwnerFilter,
     HasOwnerFilter,
     FeedbackFilter,
+    ReviewFilter,
     RunningFilter,
     LegalHoldFilter,
     RedactedFilter,

@@ -34,6 +34,7 @@ class SessionRowData:
     more_agents: int = 0
     frameworks: tuple[str, ...] = ()
     owner_url: str = ""
+    review: str = ""
     words: str = ""
     """The beginning of the conversation, if the session has no title."""
     snippet: str = ""

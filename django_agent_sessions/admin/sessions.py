@@ -115,7 +115,7 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
     def get_urls(self) -> list[URLPattern]:
         """Put our URLs before Django's, whose ``<path:object_id>`` matches anything."""
         # Imported here to keep the start of processes and commands fast.
-        from . import redaction, timeline, transcript
+        from . import redaction, reviews, timeline, transcript
 
         urls = [
             *transcript.transcript_urls(self),
@@ -123,6 +123,7 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
             *operations.operation_urls(self),
             *redaction.redact_urls(self),
             *timeline.timeline_urls(self),
+            *reviews.review_urls(self),
             *saved_views.view_urls(self),
         ]
         return [*urls, *super().get_urls()]

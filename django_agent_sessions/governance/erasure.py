@@ -156,6 +156,7 @@ class _Erasure:
             "sessions": self.data.sessions.count(),
             "messages": messages.filter(session__owner=self.key).count(),
             "feedback": self.data.feedback.count(),
+            "notes": self.data.notes.count(),
             "objects": self.data.objects.count(),
             "files": self._blobs().count(),
             "usage": self.data.usage.count(),
@@ -194,6 +195,7 @@ class _Erasure:
             deletion.delete_tombstones(Session.objects.using(self.using))
         self.data.objects.delete()
         self.data.usage.delete()
+        self._pseudonymize_reviews()
         audit.pseudonymize(str(self.key), self.names, self.person, using=self.using)
         forget_person(str(self.key), self.names, self.person, using=self.using)
         self.files_left = _delete_files(files)
@@ -246,6 +248,13 @@ class _Erasure:
         rows = SessionMessage.objects.using(self.using).filter(pk__in=keys)
         found = rows.filter(redacted_at__isnull=False, redact_message__isnull=False)
         return list(found.values_list("pk", flat=True))
+
+    def _pseudonymize_reviews(self) -> None:
+        """Replace the person in notes and reviews of the sessions of others, which stay."""
+        self.data.notes.update(author_id=self.person, author=self.person)
+        assigned, changed = map(self.data.reviews, ("assignee_id", "updated_by_id"))
+        assigned.update(assignee_id=self.person, assignee=self.person)
+        changed.update(updated_by_id=self.person, updated_by=self.person)
 
     def _delete_originals(self) -> None:
         """Delete the digests of redacted messages, which outlive a session otherwise."""

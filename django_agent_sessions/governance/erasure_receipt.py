@@ -18,7 +18,9 @@ from django_agent_sessions.exceptions import ErasureReceiptError
 from django_agent_sessions.models import (
     AuditEvent,
     MessageFeedback,
+    Note,
     RedactedOriginal,
+    Review,
     Session,
     SessionMessage,
     StoredObject,
@@ -50,8 +52,8 @@ class ErasureReceipt:
         event: Primary key of the audit event; empty for a dry run.
         forks: ``"redact"`` or ``"delete"``.
         counts: Numbers of rows by what they are: ``sessions``, ``messages``, ``feedback``,
-            ``objects``, ``usage``, ``audit_events``, ``fork_sessions``, ``fork_messages``,
-            ``files``, ``keys``.
+            ``notes`` (which the person wrote, and which stay without the name), ``objects``,
+            ``usage``, ``audit_events``, ``fork_sessions``, ``fork_messages``, ``files``, ``keys``.
         sessions: Hashes of the primary keys of the erased sessions, also of the runs before that
             were interrupted.
         fork_sessions: Hashes of the forks of other owners.
@@ -164,6 +166,9 @@ def _person_columns(using: str) -> Iterator[tuple[str, QuerySet[Any]]]:
         ("stored objects", StoredObject.objects.using(using), "owner_id"),
         ("usage figures", owned, "key"),
         ("ratings", MessageFeedback.objects.using(using), "user"),
+        ("notes", Note.objects.using(using), "author_id"),
+        ("reviews", Review.objects.using(using), "assignee_id"),
+        ("reviews", Review.objects.using(using), "updated_by_id"),
         ("audit events", AuditEvent.objects.using(using), "actor_id"),
     ]
     for what, rows, column in columns:

@@ -13,6 +13,8 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django_agent_sessions.models import (
     AuditEvent,
     MessageFeedback,
+    Note,
+    Review,
     Session,
     SessionMessage,
     StoredObject,
@@ -41,6 +43,15 @@ class PersonData:
     @property
     def feedback(self) -> Any:
         return MessageFeedback.objects.using(self.using).filter(user=str(self.key))
+
+    @property
+    def notes(self) -> Any:
+        """The notes that the person wrote, in the sessions of others too."""
+        return Note.objects.using(self.using).filter(author_id=str(self.key))
+
+    def reviews(self, column: str) -> Any:
+        """Return the reviews that have the person's key in a column."""
+        return Review.objects.using(self.using).filter(**{column: str(self.key)})
 
     @property
     def objects(self) -> Any:

@@ -22,7 +22,10 @@ from django_agent_sessions.content import exact_json
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import (
     Branch,
+    Label,
     MessageFeedback,
+    Note,
+    Review,
     Session,
     SessionAgent,
     SessionMessage,
@@ -88,8 +91,24 @@ MESSAGE_COLUMNS = (
 BRANCH_COLUMNS = ("number", "name", "kind", "parent", "start", "created_at")
 FEEDBACK_COLUMNS = ("id", "user", "source", "value", "created_at", "updated_at")
 FEEDBACK_PAYLOADS = ("comment",)
+REVIEW_COLUMNS = (
+    "state",
+    "assignee_id",
+    "assignee",
+    "updated_by_id",
+    "updated_by",
+    "updated_at",
+)
+NOTE_COLUMNS = ("id", "message", "author_id", "author", "created_at", "updated_at")
+NOTE_PAYLOADS = ("text",)
+LABEL_COLUMNS = ("id", "message", "name", "created_at")
 MULTI_AGENT_COLUMNS = ("id", "multi_agent_id", "kind", "created_at", "updated_at")
 MULTI_AGENT_PAYLOADS = ("state",)
+_REVIEW_ROWS: dict[Any, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    Review: (REVIEW_COLUMNS, ()),
+    Note: (NOTE_COLUMNS, NOTE_PAYLOADS),
+    Label: (LABEL_COLUMNS, ()),
+}
 
 
 def export_sessions(
@@ -101,6 +120,7 @@ def export_sessions(
     blobs: bool | Path | OnBlob = True,
     lost: OnLost | None = None,
     feedback_by: str | None = None,
+    reviews: bool = True,
 ) -> Iterator[str]:
     """Export sessions, one per line. The caller is responsible for the audit.
 
@@ -118,6 +138,8 @@ def export_sessions(
             a warning is logged.
         feedback_by: Include only the feedback of this user, a primary key as text; by default that
             of all users.
+        reviews: Include the notes, the labels and the state of the review, which the owner of a
+            session must not see.
 
     Yields:
         Pieces of lines, each about as large as one message or binary, encodable to UTF-8. The last
@@ -125,7 +147,7 @@ def export_sessions(
     """
     alias = bridge.database(using)
     for key in each_session(sessions):
-        yield from _line(key, alias, originals, states, blobs, lost, feedback_by)
+        yield from _line(key, alias, originals, states, blobs, lost, feedback_by, reviews)
 
 
 def _line(
@@ -136,12 +158,16 @@ def _line(
     blobs: bool | Path | OnBlob,
     lost: OnLost | None,
     feedback_by: str | None,
+    reviews: bool,
 ) -> Iterator[str]:
     feedback = MessageFeedback.objects.using(alias).order_by("pk")
     if feedback_by is not None:
         feedback = feedback.filter(user=feedback_by)
-    rated = Exists(feedback.filter(session=OuterRef("pk")))
-    sessions = Session.objects.using(alias).select_related("owner").annotate(rated=rated)
+    present = {"rated": Exists(feedback.filter(session=OuterRef("pk")))}
+    if reviews:
+        found = _reviews(alias, OuterRef("pk"))
+        present |= {f"has_{name}": Exists(rows) for name, rows in found.items()}
+    sessions = Session.objects.using(alias).select_related("owner").annotate(**present)
     session: Any = sessions.filter(pk=key).first()
     if session is None:
         return
@@ -153,10 +179,31 @@ def _line(
     yield from _agents(key, alias, originals, states, hashes, feedback if session.rated else None)
     yield '],"multi_agents":['
     yield from _multi_agents(key, alias, states)
+    yield "]"
+    for name, rows in _reviews(alias, key).items() if reviews else ():
+        if getattr(session, f"has_{name}"):
+            yield f',"{name}":[{",".join(_review_rows(rows))}]'
     if blobs and hashes:
-        yield '],"blobs":['
+        yield ',"blobs":['
         yield from each_blob(key, hashes, alias, None if blobs is True else blobs, lost)
-    yield "]}\n"
+        yield "]"
+    yield "}\n"
+
+
+def _reviews(alias: str, session: Any) -> dict[str, Any]:
+    """Return the rows of a session's review by their keys in a line."""
+    return {
+        "reviews": Review.objects.using(alias).filter(session=session),
+        "notes": Note.objects.using(alias).filter(session=session),
+        "labels": Label.objects.using(alias).filter(session=session),
+    }
+
+
+def _review_rows(rows: Any) -> Iterator[str]:
+    columns, texts = _REVIEW_ROWS[rows.model]
+    stored = {f"{name}_text": StoredText(name) for name in texts}
+    for row in rows.order_by("pk").values(*columns, **stored):
+        yield json_object(without_suffix(row), texts)
 
 
 def _agents(

@@ -28,6 +28,7 @@ from .feedback_import import read_feedback
 from .jsonl_blobs import LineBinaries, blob_directory, with_binaries
 from .jsonl_export import AGENT_PAYLOADS, JSONL_FORMAT, VERSION
 from .jsonl_values import InvalidValueError, as_dict, as_list, as_time, as_uuid, check_word
+from .review_import import read_review
 from .sources import (
     Skipped,
     SourceAgent,
@@ -201,9 +202,10 @@ def _read(line: Mapping[str, Any], place: str, beside: Path | None) -> SourceSes
         raise InvalidValueError("the external_id of its session is not a string")
     if not isinstance(head.get("metadata", {}), dict):
         raise InvalidValueError("the metadata of its session is not an object")
-    return SourceSession(
+    agents = as_list(line, "agents")
+    session = SourceSession(
         session_id=session_id,
-        agents=[_agent(as_dict(a, "an agent"), place, blobs) for a in as_list(line, "agents")],
+        agents=[_agent(as_dict(a, "an agent"), place, blobs) for a in agents],
         multi_agents=[
             _multi_agent(as_dict(a, "an orchestrator")) for a in as_list(line, "multi_agents")
         ],
@@ -211,6 +213,9 @@ def _read(line: Mapping[str, Any], place: str, beside: Path | None) -> SourceSes
         updated_at=as_time(head, "updated_at"),
         columns=columns,
     )
+    # After the agents were checked.
+    review, skipped = read_review(line, place)
+    return replace(session, review=review, skipped=skipped)
 
 
 def _agent(row: Mapping[str, Any], place: str, blobs: Mapping[str, bytes]) -> SourceAgent:

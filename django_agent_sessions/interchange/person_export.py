@@ -136,7 +136,12 @@ class PersonExport(Iterator[bytes]):
         # What other users wrote is about them.
         own = str(self._person.key)
         lines = export_sessions(
-            [session], using=using, blobs=blobs.append, lost=self._report, feedback_by=own
+            [session],
+            using=using,
+            blobs=blobs.append,
+            lost=self._report,
+            feedback_by=own,
+            reviews=False,
         )
         yield f"{folder}/session.jsonl", encode_in_chunks(lines)
         for blob in blobs:

@@ -27,6 +27,7 @@ from django_agent_sessions.values.records import AgentRecord, AgentState, Sessio
 
 from .message_import import CHANGED_REASON, MessageImport
 from .reports import ImportRun
+from .review_import import imported_review
 from .sources import Skipped, SourceAgent, SourceMultiAgent, SourceSession
 from .untrusted import is_valid_window, valid_count, valid_key, valid_time
 
@@ -298,7 +299,16 @@ class SessionImport:
             )
         self.mark["complete"] = True
         del self.mark["agents"]
-        self.target.finish_import(session, origin=self.origin, columns=columns)
+        review = None
+        if self.found.review is not None:
+            review = imported_review(
+                self.found.review,
+                session.id,
+                made=self.created_at,
+                now=self.now,
+                using=self.target.using,
+            )
+        self.target.finish_import(session, origin=self.origin, columns=columns, review=review)
 
     def skip(self, place: str, reason: str) -> None:
         """Record an item that was not imported."""

@@ -90,6 +90,50 @@ class SourceBranch:
 
 
 @dataclass(frozen=True, slots=True)
+class MessagePlace:
+    """Where a message is in a source; ``redacted`` tells whether it was redacted there."""
+
+    agent_id: str
+    branch: int
+    position: int
+    redacted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SourceNote:
+    """A note on a session, or on the message at a place of it."""
+
+    id: UUID | None
+    place: MessagePlace | None
+    author: str
+    text: str
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLabel:
+    """A label of a session, or of the message at a place of it."""
+
+    id: UUID | None
+    place: MessagePlace | None
+    name: str
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReview:
+    """What staff kept about a session; ``state`` is None if it was not under review."""
+
+    notes: Sequence[SourceNote] = ()
+    labels: Sequence[SourceLabel] = ()
+    state: str | None = None
+    assignee: str = ""
+    updated_by: str = ""
+    updated_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SourceAgent:
     """An agent of a session.
 
@@ -153,6 +197,7 @@ class SourceSession:
         updated_at: Time of the last change, if known.
         columns: Further values of this package's own format: title, metadata, external_id.
         skipped: Parts of the session that could not be read.
+        review: What staff kept about it.
     """
 
     session_id: str
@@ -162,6 +207,7 @@ class SourceSession:
     updated_at: datetime | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
     skipped: Sequence[Skipped] = ()
+    review: SourceReview | None = None
 
 
 class SourceError(AgentSessionsError):

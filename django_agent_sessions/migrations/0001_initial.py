@@ -267,6 +267,7 @@ class Migration(migrations.Migration):
                     ("redact", "Can redact messages"),
                     ("view_original", "Can view the originals of redacted messages"),
                     ("export", "Can export conversations"),
+                    ("review_session", "Can review sessions"),
                 ],
             },
         ),
@@ -404,6 +405,11 @@ class Migration(migrations.Migration):
                             ("repaired", "repaired by an integrity check"),
                             ("pruned", "deleted after its retention time"),
                             ("operation", "operation on all matches"),
+                            ("note_added", "note added"),
+                            ("note_edited", "note edited"),
+                            ("note_deleted", "note deleted"),
+                            ("labeled", "labels changed"),
+                            ("reviewed", "review changed"),
                         ],
                         max_length=32,
                         verbose_name="action",
@@ -890,6 +896,201 @@ class Migration(migrations.Migration):
                         fields=("message", "user", "source"),
                         name="agent_sessions_feedback_unique",
                     )
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Review",
+            fields=[
+                (
+                    "session",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="review",
+                        serialize=False,
+                        to="agent_sessions.session",
+                    ),
+                ),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("open", "open"), ("in_review", "in review"), ("done", "done")],
+                        default="open",
+                        max_length=16,
+                        verbose_name="state",
+                    ),
+                ),
+                (
+                    "assignee_id",
+                    django_agent_sessions.models.fields.IdField(
+                        blank=True, default="", max_length=255, verbose_name="assignee's key"
+                    ),
+                ),
+                (
+                    "assignee",
+                    models.CharField(
+                        blank=True, default="", max_length=255, verbose_name="assignee"
+                    ),
+                ),
+                (
+                    "updated_by_id",
+                    django_agent_sessions.models.fields.IdField(
+                        blank=True, default="", max_length=255, verbose_name="changed by, key"
+                    ),
+                ),
+                (
+                    "updated_by",
+                    models.CharField(
+                        blank=True, default="", max_length=255, verbose_name="changed by"
+                    ),
+                ),
+                (
+                    "updated_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, editable=False, verbose_name="updated"
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "review",
+                "verbose_name_plural": "reviews",
+                "ordering": ["session"],
+                "default_permissions": (),
+                "indexes": [
+                    models.Index(fields=["state", "session"], name="agent_sessions_review_state"),
+                    models.Index(
+                        fields=["assignee_id", "state", "session"],
+                        name="agent_sessions_review_assignee",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Label",
+            fields=[
+                (
+                    "id",
+                    models.UUIDField(
+                        default=django_agent_sessions.values.ids.new_id,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "name",
+                    django_agent_sessions.models.fields.IdField(max_length=50, verbose_name="name"),
+                ),
+                (
+                    "created_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, editable=False, verbose_name="created"
+                    ),
+                ),
+                (
+                    "message",
+                    models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="labels",
+                        to="agent_sessions.sessionmessage",
+                    ),
+                ),
+                (
+                    "session",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="labels",
+                        to="agent_sessions.session",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "label",
+                "verbose_name_plural": "labels",
+                "ordering": ["id"],
+                "default_permissions": (),
+                "indexes": [
+                    models.Index(fields=["session", "name"], name="agent_sessions_label_session"),
+                    models.Index(fields=["name", "session"], name="agent_sessions_label_name"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="Note",
+            fields=[
+                (
+                    "id",
+                    models.UUIDField(
+                        default=django_agent_sessions.values.ids.new_id,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "author_id",
+                    django_agent_sessions.models.fields.IdField(
+                        blank=True, default="", max_length=255, verbose_name="author's key"
+                    ),
+                ),
+                (
+                    "author",
+                    models.CharField(blank=True, default="", max_length=255, verbose_name="author"),
+                ),
+                (
+                    "text",
+                    django_agent_sessions.models.fields.ExactJSONField(
+                        default=str, verbose_name="text"
+                    ),
+                ),
+                (
+                    "created_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, editable=False, verbose_name="created"
+                    ),
+                ),
+                (
+                    "updated_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, editable=False, verbose_name="updated"
+                    ),
+                ),
+                (
+                    "message",
+                    models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="notes",
+                        to="agent_sessions.sessionmessage",
+                    ),
+                ),
+                (
+                    "session",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="notes",
+                        to="agent_sessions.session",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "note",
+                "verbose_name_plural": "notes",
+                "ordering": ["id"],
+                "default_permissions": (),
+                "indexes": [
+                    models.Index(fields=["session", "id"], name="agent_sessions_note_session"),
+                    models.Index(fields=["author_id"], name="agent_sessions_note_author"),
                 ],
             },
         ),

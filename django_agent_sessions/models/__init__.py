@@ -20,6 +20,7 @@ from .blob import Blob, BlobReference
 from .data_key import DataKey
 from .feedback import MessageFeedback
 from .operation import Operation
+from .review import Label, Note, Review
 from .saved_view import SavedView
 from .sessions import (
     MAIN_BRANCH,
@@ -48,9 +49,12 @@ __all__ = [
     "BlobReference",
     "Branch",
     "DataKey",
+    "Label",
     "MessageFeedback",
+    "Note",
     "Operation",
     "RedactedOriginal",
+    "Review",
     "RunLease",
     "SavedView",
     "Session",

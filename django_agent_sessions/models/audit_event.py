@@ -38,6 +38,11 @@ class AuditEvent(models.Model):
         REPAIRED = "repaired", _("repaired by an integrity check")
         PRUNED = "pruned", _("deleted after its retention time")
         OPERATION = "operation", _("operation on all matches")
+        NOTE_ADDED = "note_added", _("note added")
+        NOTE_EDITED = "note_edited", _("note edited")
+        NOTE_DELETED = "note_deleted", _("note deleted")
+        LABELED = "labeled", _("labels changed")
+        REVIEWED = "reviewed", _("review changed")
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     action = models.CharField(_("action"), max_length=32, choices=Action)

@@ -4,7 +4,8 @@
 * ``change_session``: legal hold, rewind;
 * ``add_session`` and ``change_session``: fork;
 * ``delete_session``: delete sessions;
-* ``add_messagefeedback``: rate messages.
+* ``add_messagefeedback``: rate messages;
+* ``review_session``: notes, labels, state and assignee of a review.
 
 Reading the content of messages has permissions of its own.
 """
@@ -31,6 +32,7 @@ class SessionPermission(StrEnum):
     VIEW_ORIGINAL = "view_original"
     VIEW_STATE = "view_sessionagent"
     EXPORT = "export"
+    REVIEW = "review_session"
     VIEW_AUDIT = "view_auditevent"
     VIEW_USAGE = "view_usagerollup"
     VIEW_OPERATIONS = "view_operation"
@@ -46,6 +48,10 @@ OPERATION_PERMISSIONS: Final[Mapping[str, tuple[SessionPermission, ...]]] = {
     _Kind.DELETE: (_P.VIEW, _P.DELETE),
 }
 """What an operation on all matches requires in each of the sessions."""
+
+
+REVIEWING = (SessionPermission.VIEW, SessionPermission.READ, SessionPermission.REVIEW)
+"""What it takes to see and change notes, labels, states and assignees."""
 
 
 def has_permissions(user: Any, *allowed: SessionPermission) -> bool:

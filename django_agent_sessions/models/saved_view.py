@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.values.ids import new_id
 
 
@@ -35,6 +36,10 @@ class SavedView(models.Model):
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
 
     objects = SavedViewQuerySet.as_manager()
+
+    content_columns = ContentColumns(
+        "view", {"name": ContentKind.NONE, "query": ContentKind.NONE}, session=None
+    )
 
     class Meta:
         verbose_name = _("saved view")

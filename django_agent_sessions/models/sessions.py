@@ -129,6 +129,7 @@ class Session(HeldModel):
             ("redact", _("Can redact messages")),
             ("view_original", _("Can view the originals of redacted messages")),
             ("export", _("Can export conversations")),
+            ("review_session", _("Can review sessions")),
         ]
         constraints = [
             models.UniqueConstraint(

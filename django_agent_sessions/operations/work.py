@@ -19,6 +19,7 @@ from django_agent_sessions.governance.redaction import redact
 from django_agent_sessions.governance.session_change import SessionChange, last_step
 from django_agent_sessions.interchange import export_sessions
 from django_agent_sessions.models import AuditEvent, Operation, Session, deletion
+from django_agent_sessions.queries.matching import reviewable_by
 
 from .control import scope_of
 
@@ -123,10 +124,11 @@ def redact_one(batch: SessionBatch, advance: Advance) -> None:
 def export(batch: SessionBatch, beat: Callable[[], None]) -> BatchOutcome:
     """Write the sessions to files; :func:`record_export` then records them."""
     outcome = BatchOutcome(files=batch.operation.files)
+    reviewable = reviewable_by(batch.operation).among(Session(pk=key) for key in batch.keys)
     with TemporaryFile() as file:
         for key in batch.keys:
             beat()
-            _write(batch.using, key, file, outcome)
+            _write(batch.using, key, file, outcome, reviews=key in reviewable)
         file.seek(0)
         for number in write_parts(batch.operation.pk, outcome.files, file):
             outcome.files = number
@@ -145,10 +147,10 @@ def record_export(batch: SessionBatch, outcome: BatchOutcome) -> None:
             )
 
 
-def _write(using: str, key: UUID, file: IO[bytes], outcome: BatchOutcome) -> None:
+def _write(using: str, key: UUID, file: IO[bytes], outcome: BatchOutcome, *, reviews: bool) -> None:
     start = file.tell()
     try:
-        for text in export_sessions([Session(pk=key)], using=using):
+        for text in export_sessions([Session(pk=key)], using=using, reviews=reviews):
             file.write(text.encode())
     except AgentSessionsError as error:
         file.truncate(start)

@@ -13,9 +13,9 @@ from django.db.models import QuerySet
 
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import Operation, Session
-from django_agent_sessions.models.access import reach_of
+from django_agent_sessions.models.access import SessionReach, reach_of
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
-from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS
+from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS, REVIEWING
 
 Matches: TypeAlias = Callable[[Any, Mapping[str, Any], datetime], QuerySet[Session]]
 """Returns the sessions that a user's list shows with stored criteria, at some time."""
@@ -48,6 +48,12 @@ def sessions_of(operation: Operation) -> QuerySet[Session] | None:
     sessions = sessions.using(operation._state.db).filter(created_at__lte=operation.created_at)
     sessions = sessions.exclude(namespace=TOMBSTONE_NAMESPACE)
     return reached.filter(sessions).select_related(None).order_by("pk")
+
+
+def reviewable_by(operation: Operation) -> SessionReach:
+    """Return the sessions of which the operation's user may see notes, labels and reviews."""
+    user = _user(operation)
+    return SessionReach(None) if user is None else reach_of(user, *REVIEWING)
 
 
 def _user(operation: Operation) -> Any | None:

@@ -16,7 +16,7 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.access import owned_by_viewer, owns, reach_of
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
-from django_agent_sessions.models.permissions import SessionPermission
+from django_agent_sessions.models.permissions import REVIEWING, SessionPermission
 from django_agent_sessions.models.querysets import SessionQuerySet
 
 SCOPE = "scope"
@@ -155,6 +155,10 @@ class SessionAccess:
         if self.owns(session):
             needed = tuple(permission for permission in needed if permission not in self.owner_may)
         return reach_of(self.request.user, *needed).includes(session)
+
+    def may_review(self, session: Session) -> bool:
+        """Return whether the user may see notes, labels and the state of a review; owners not."""
+        return not self.owns(session) and reach_of(self.request.user, *REVIEWING).includes(session)
 
     def owns(self, session: Session) -> bool:
         """Return whether the user owns the session; reads by the owner are not recorded."""

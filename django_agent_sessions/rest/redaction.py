@@ -51,6 +51,7 @@ from django_agent_sessions.rest.serializers.fields import (
 _STATE_KINDS = ("agent", "orchestrator", "snapshot", "object")
 _ORIGINAL = "original"
 _FEEDBACK = "feedback"
+_REVIEW_KINDS = frozenset({"note", "label"})
 
 
 # An error report must not contain the text that is to be redacted.
@@ -115,10 +116,14 @@ def _filter_hits(view: Any, session: Session, redaction: Redaction) -> Redaction
     originals = view.has_permissions(session, SessionPermission.VIEW_ORIGINAL)
 
     hidden_comments = _hidden_comments(view, session, redaction)
+    kinds = {group.kind for group in redaction.counts} | {place.kind for place in redaction.kept}
+    reviews = kinds.isdisjoint(_REVIEW_KINDS) or view.may_review(session)
 
     def is_visible(place: Place | MatchGroup) -> bool:
         if place.kind == _FEEDBACK:
             return place.key not in hidden_comments
+        if place.kind in _REVIEW_KINDS:
+            return bool(reviews)
         return states if place.kind in _STATE_KINDS else originals or place.column != _ORIGINAL
 
     def without_text(hit: Hit) -> Hit:
@@ -130,13 +135,13 @@ def _filter_hits(view: Any, session: Session, redaction: Redaction) -> Redaction
     hits = [
         without_text(hit)
         for hit in redaction.hits
-        if is_visible(hit.place) or not redaction.dry_run
+        if is_visible(hit.place) or not (redaction.dry_run or hit.place.kind in _REVIEW_KINDS)
     ]
     redaction = replace(redaction, kept=[place for place in redaction.kept if is_visible(place)])
     counts = {
         group: count
         for group, count in redaction.counts.items()
-        if is_visible(group) or not redaction.dry_run
+        if is_visible(group) or not (redaction.dry_run or group.kind in _REVIEW_KINDS)
     }
     if len(counts) == len(redaction.counts):
         return replace(redaction, hits=hits)
@@ -286,6 +291,8 @@ class PlaceSerializer(serializers.Serializer[Place]):
             "object",
             "branch",
             "feedback",
+            "note",
+            "label",
         ]
     )
     id = serializers.UUIDField(source="key")

@@ -17,7 +17,9 @@ from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.models import (
     AuditEvent,
+    Label,
     MessageFeedback,
+    Note,
     Session,
     SessionAgent,
     SessionMessage,
@@ -118,14 +120,15 @@ def discard_originals(
 def clear_copied_content(using: str, session: Session) -> None:
     """Empty what a fork has of its source besides the messages, with the session locked.
 
-    Its title, metadata and states become empty; its snapshots and stored objects are deleted.
+    Its title, metadata and states become empty; its snapshots, stored objects, notes and labels are
+    deleted.
     """
     with secure_delete(using):
         Session.objects.using(using).filter(pk=session.pk).update_locked(title="", metadata={})
         _clear_states(SessionAgent, _EMPTY_STATES, using=using, session=session.pk)
         _clear_states(SessionMultiAgent, {"state": {}}, using=using, session=session.pk)
-        Snapshot.objects.using(using).filter(session=session.pk).delete()
-        StoredObject.objects.using(using).filter(session=session.pk).delete()
+        for model in (Snapshot, StoredObject, Note, Label):
+            model._default_manager.using(using).filter(session=session.pk).delete()
     increment_redaction_epoch(using, session)
 
 

@@ -7,6 +7,7 @@ killed import can therefore be resumed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -39,6 +40,7 @@ from ._mask_on_write import mask_on_write
 from ._message_copies import common_prefix_length
 from ._queries import branch_rows, session_rows
 from ._redacted_originals import are_originals
+from ._reviews import ImportedReview, insert_review
 from ._rows import MessageRow, database_values, sealed_payload, stored_payload
 from ._statement_sizes import check_statement_size
 from ._store import StoreOperations
@@ -299,17 +301,28 @@ class ImportStore(StoreOperations):
         write(self.using, append, what=what, savepoint=False)
 
     def finish_import(
-        self, session: SessionRecord, *, origin: Mapping[str, Any], columns: Mapping[str, Any]
+        self,
+        session: SessionRecord,
+        *,
+        origin: Mapping[str, Any],
+        columns: Mapping[str, Any],
+        review: ImportedReview | None = None,
     ) -> None:
-        """Write the counters and dates of an imported session, and that the import is complete."""
+        """Write the counters, dates and review of a session, and that its import is complete."""
         what = f"completing the import of session {session.session_id!r}"
 
         def finish(unsure: bool) -> int:
             counters = _count_messages(self.using, session.id)
-            _update_session(self.using, session, what, origin=origin, **{**counters, **columns})
+            done = session_rows(self.using).filter(pk=session.id, origin=origin)
+            # The review once only; everything else can be written again.
+            new = None if review is None or (unsure and done.exists()) else review
+            with nullcontext() if new is None else tracked_atomic(self.using):
+                _update_session(self.using, session, what, origin=origin, **{**counters, **columns})
+                if new is not None:
+                    insert_review(self.using, session.id, new)
             return int(counters["message_count"])
 
-        added = write(self.using, finish, what=what)
+        added = write(self.using, finish, what=what, savepoint=review is None)
         on_written(self.using, session.id, "import", added=added)
 
     @retry_reads

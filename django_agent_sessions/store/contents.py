@@ -18,6 +18,15 @@ from ._mask_on_write import mask_on_write
 from ._object_bytes import object_pieces
 from ._offload import move_binaries_to_storage
 from ._resealing import has_content_of, reseal
+from ._reviews import (
+    MAX_LABELS,
+    MAX_NOTE,
+    MAX_NOTES,
+    insert_note,
+    label_name,
+    note_text,
+    replace_note,
+)
 from ._rows import MessageRow
 from ._variants import (
     MessageRef,
@@ -34,6 +43,9 @@ from ._variants import (
 )
 
 __all__ = [
+    "MAX_LABELS",
+    "MAX_NOTE",
+    "MAX_NOTES",
     "Copy",
     "MessageRef",
     "MessageRow",
@@ -46,16 +58,20 @@ __all__ = [
     "has_content_of",
     "has_variants",
     "increment_redaction_epoch",
+    "insert_note",
     "is_original_kept",
+    "label_name",
     "mask_on_write",
     "message_ref_of",
     "move_binaries_to_storage",
+    "note_text",
     "object_pieces",
     "position_range",
     "references_in",
     "replace",
     "replace_derived",
     "replace_messages",
+    "replace_note",
     "replace_references",
     "replace_variants",
     "replace_window",

@@ -12,16 +12,34 @@ from ._importing import (
     ImportStore,
     plausible_count,
 )
+from ._reviews import (
+    MAX_LABELS,
+    MAX_NOTE,
+    MAX_NOTES,
+    MAX_USER_NAME,
+    ImportedLabel,
+    ImportedNote,
+    ImportedReview,
+    label_name,
+)
 
 __all__ = [
     "COUNT_COLUMNS",
     "MAX_COMMENT",
     "MAX_COST",
+    "MAX_LABELS",
+    "MAX_NOTE",
+    "MAX_NOTES",
+    "MAX_USER_NAME",
     "ImportStore",
     "ImportedFeedback",
+    "ImportedLabel",
     "ImportedMessage",
+    "ImportedNote",
+    "ImportedReview",
     "ImportedRow",
     "is_feedback_value",
+    "label_name",
     "plausible_count",
     "valid_feedback_source",
 ]

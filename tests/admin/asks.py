@@ -23,8 +23,8 @@ VIEW, CHANGE, DELETE = "view_session", "change_session", "delete_session"
 ADD = "add_session"
 READ, REDACT, ORIGINAL, EXPORT = "read_transcript", "redact", "view_original", "export"
 AUDIT, USAGE = "view_auditevent", "view_usagerollup"
-OPERATIONS = "view_operation"
-OURS = (VIEW, ADD, CHANGE, DELETE, READ, REDACT, ORIGINAL, EXPORT, AUDIT, USAGE, OPERATIONS)
+OPERATIONS, REVIEW = "view_operation", "review_session"
+OURS = (VIEW, ADD, CHANGE, DELETE, READ, REDACT, ORIGINAL, EXPORT, AUDIT, USAGE, OPERATIONS, REVIEW)
 
 SECRETS = {
     "plantedtitle": "title",
@@ -279,6 +279,16 @@ ASKS = [
         post={"what": "text", "text": "plantedtool", "step": "confirm", "reason": "a ticket"},
         more=lambda there: {"seal": sealed(there, "plantedtool")},
         recorded=("redacted",),
+        answers=(302,),
+    ),
+    # Review.
+    Ask("session_review", needs(VIEW, READ, REVIEW), url=of_session),
+    Ask(
+        "session_review",
+        needs(VIEW, READ, REVIEW),
+        url=of_session,
+        post={"text": "A note."},
+        recorded=("note_added",),
         answers=(302,),
     ),
     # Export.

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django_agent_sessions import audit
+from django_agent_sessions.governance import reviews
 from django_agent_sessions.models import (
     AuditEvent,
     MessageFeedback,
+    Review,
     Session,
     SessionMessage,
     UsageRollup,
@@ -71,6 +73,11 @@ def fill_others(person: Any, other: Any, fork: SessionRecord) -> None:
     MessageFeedback.objects.create(
         session_id=fork.id, message=row, user=str(person.pk), value=1, comment=f"{WORD}-comment"
     )
+    # Staff who review both conversations: one wrote about the person, and the person about another.
+    for reviewed in (Session.objects.filter(owner=person).first(), row.session):
+        assert reviewed is not None
+        reviews.add_note(reviewed.pk, f"{WORD}-note", author=other)
+        reviews.set_labels(reviewed.pk, [f"{WORD}-label"], actor=other)
     objects = SnapshotStorageStore(SessionStore(owner=person))
     objects.write_object(f"{WORD}-key", f"{WORD}-object".encode())
     UsageRollup.objects.create(dimension="owner", period="2026-01-01", key=str(person.pk))
@@ -85,3 +92,7 @@ def fill_others(person: Any, other: Any, fork: SessionRecord) -> None:
     others = SessionStore(owner=other)
     theirs = others.open(f"{OTHERS}-id", title=f"{OTHERS}-title")
     others.append(others.agents.open(theirs, dialect="strands"), message(f"{OTHERS}-text"))
+    reviews.add_note(theirs.id, f"{OTHERS}-note", author=person)
+    Review.objects.create(
+        session_id=theirs.id, assignee_id=person.pk, assignee=name, updated_by_id=person.pk
+    )

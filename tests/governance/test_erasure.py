@@ -121,6 +121,7 @@ def test_no_word_and_no_name_of_the_person_is_stored_and_the_receipt_verifies(pe
         "sessions": 1,
         "messages": 4,
         "feedback": 1,
+        "notes": 0,
         "objects": 1,
         "files": 0,
         "usage": 1,

@@ -19,13 +19,20 @@ from django_agent_sessions.interchange.jsonl_export import (
     AGENT_PAYLOADS,
     FEEDBACK_COLUMNS,
     FEEDBACK_PAYLOADS,
+    LABEL_COLUMNS,
     MESSAGE_COLUMNS,
     MULTI_AGENT_COLUMNS,
     MULTI_AGENT_PAYLOADS,
+    NOTE_COLUMNS,
+    NOTE_PAYLOADS,
+    REVIEW_COLUMNS,
     SESSION_COLUMNS,
 )
 from django_agent_sessions.models import (
+    Label,
     MessageFeedback,
+    Note,
+    Review,
     Session,
     SessionAgent,
     SessionMessage,
@@ -144,12 +151,18 @@ def test_no_column_is_forgotten():
         (SessionMessage, MESSAGE_COLUMNS),
         (SessionMultiAgent, MULTI_AGENT_COLUMNS + MULTI_AGENT_PAYLOADS),
         (MessageFeedback, FEEDBACK_COLUMNS + FEEDBACK_PAYLOADS),
+        (Review, REVIEW_COLUMNS),
+        (Note, NOTE_COLUMNS + NOTE_PAYLOADS),
+        (Label, LABEL_COLUMNS),
     ):
         columns = {field.name for field in model._meta.concrete_fields}
         left_out = derived | elsewhere | as_one_value | of_forks | of_writers
         if model is MessageFeedback:
             # It stands in its message.
             left_out |= {"message"}
+        if model in (Note, Label):
+            # The key of a message, instead of the message itself; and a text that is no copy.
+            left_out -= {"message", "text"}
         assert columns - left_out == set(written)
 
 

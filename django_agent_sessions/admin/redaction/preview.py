@@ -82,6 +82,7 @@ class Preview:
     snapshots: int
     objects: int
     comments: int
+    notes: int
     columns: list[str]
     """Labels of the affected columns of the session itself, such as the title."""
 
@@ -124,6 +125,7 @@ def build_preview(viewer: Viewer, result: Redaction) -> Preview:
         snapshots=len(rows.get("snapshot", ())),
         objects=len(rows.get("object", ())),
         comments=len(rows.get("feedback", ())),
+        notes=len(rows.get("note", ())),
         columns=[str(label) for name, label in _COLUMN_LABELS.items() if name in columns],
         kept=[f"{place.kind} {place.name}, {place.column}".replace(" ,", ",")
               for place in result.kept],
@@ -156,7 +158,7 @@ def _groups(viewer: Viewer, hits: Sequence[Hit]) -> list[Group]:
         key = (place.kind, place.key, place.column if place.kind == "session" else "")
         row = messages.get(place.key, {})
         group = groups.setdefault(key, _group(place, row))
-        group.excerpts.append(_excerpt(hit))
+        group.excerpts.append(_excerpt(viewer, hit))
     return list(groups.values())
 
 
@@ -183,11 +185,13 @@ def _group(place: Place, row: dict[str, Any]) -> Group:
     return Group(place.kind, place.name)
 
 
-def _excerpt(hit: Hit) -> Excerpt:
+def _excerpt(viewer: Viewer, hit: Hit) -> Excerpt:
     # Without the row's name, which is the heading of the group.
     where = str(replace(hit.place, name="")).partition(", ")[2]
     if hit.place.column == _ORIGINAL:
         return Excerpt(where, hit.kind, in_original=True)
+    if hit.place.kind == "note" and not viewer.can_review:
+        return Excerpt(where, hit.kind, found=_("not shown"), mask=mask(hit.kind))
     if not hit.before:
         # A message or block without text.
         return Excerpt(where, hit.kind, found=_("everything"), mask=hit.after)

@@ -216,6 +216,9 @@ class Markup(PieceMarkup):
             parts.append(self._message_link(key, "raw/?download=1", _("Download")))
         if row.original and viewer.can_view_originals:
             parts.append(self._message_link(key, f"original/{self._kept}", _("Original…")))
+        if viewer.can_review:
+            link = '\n      <a href="{}review/?message={}">{}</a>'
+            parts.append(html(link, self._base, key, _("Note…")))
         if viewer.can_fork:
             parts.append(self._message_link(key, "fork/", _("Fork from here…")))
         if viewer.can_change and not row.branch:

@@ -19,9 +19,17 @@ from django_agent_sessions import audit
 from django_agent_sessions.admin.formatting import format_moment
 from django_agent_sessions.admin.permissions import SessionPermission, may, require
 from django_agent_sessions.db import bridge
-from django_agent_sessions.models import AuditEvent, MessageFeedback, RunLease, Session
+from django_agent_sessions.models import (
+    AuditEvent,
+    Label,
+    MessageFeedback,
+    Note,
+    RunLease,
+    Session,
+)
 from django_agent_sessions.models.access import owns
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
+from django_agent_sessions.models.permissions import REVIEWING
 from django_agent_sessions.queries.message_pages import MessagePreview
 
 _PRESERVED_PARAMETERS = ("agent", "branch", "plain", "_changelist_filters")
@@ -53,6 +61,9 @@ class Viewer:
 
     audit_url: str
     """URL of the session's audit events; empty if the viewer may not see them."""
+
+    can_review: bool = False
+    """Whether the viewer may see and change notes, labels, state and assignee."""
 
     moment: Callable[[datetime, str], str] = field(
         default_factory=lambda: functools.cache(format_moment)
@@ -178,6 +189,11 @@ def get_viewer_or_404(model_admin: Any, request: HttpRequest, object_id: Any) ->
     rated = Exists(MessageFeedback.objects.filter(session=OuterRef("pk")))
     leases = RunLease.objects.filter(session=OuterRef("pk"), expires_at__gt=timezone.now())
     rows = rows.defer("metadata", *title).annotate(is_rated=rated, is_running=Exists(leases))
+    if may_review := may(request, *REVIEWING):
+        rows = rows.select_related("review").annotate(
+            has_notes=Exists(Note.objects.filter(session=OuterRef("pk"))),
+            has_labels=Exists(Label.objects.filter(session=OuterRef("pk"))),
+        )
     session = rows.filter(pk=key).first()
     if session is None or not model_admin.has_view_permission(request, session):
         raise Http404
@@ -202,6 +218,7 @@ def get_viewer_or_404(model_admin: Any, request: HttpRequest, object_id: Any) ->
         can_fork=reads and changes and can(SessionPermission.ADD),
         can_delete_branches=changes and can(SessionPermission.DELETE),
         audit_url=_audit_url(model_admin, request, session),
+        can_review=may_review and can(*REVIEWING),
     )
 
 

@@ -19,6 +19,7 @@ from django.utils.cache import patch_cache_control
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from django_agent_sessions import audit
+from django_agent_sessions.admin import reviews
 from django_agent_sessions.admin.columns import session_flags
 from django_agent_sessions.admin.deletion_dates import describe_rule, shown_deletion_date
 from django_agent_sessions.admin.formatting import (
@@ -173,6 +174,7 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
         "newest": agent_figures.MOST_MESSAGES if len(points) > agent_figures.MOST_MESSAGES else 0,
         "conversation": Markup(viewer, target=_parse_key(request.GET.get("at"))).turns(turns),
         "plain": _is_plain(request),
+        "review": reviews.section(viewer),
         "list_url": _list_url(model_admin, request),
         **extra,
     }

@@ -12,7 +12,7 @@ from django.db.models import Exists, OuterRef, Q
 from django_agent_sessions.content import dialects, masking
 from django_agent_sessions.content.masking import Finder
 from django_agent_sessions.content.paths import Path, value_at
-from django_agent_sessions.models import MessageFeedback, SessionMessage
+from django_agent_sessions.models import MessageFeedback, Note, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
 
 from .findings import RowFindings
@@ -24,12 +24,13 @@ _MISSING = object()
 
 @dataclass
 class MessageCopies:
-    """A message and its copies, with the scopes that apply to them; ``rated`` have feedback."""
+    """A message and its copies, with the scopes that apply to them."""
 
     scopes: list[Scope] = field(default_factory=list)
     named: dict[UUID, Any] = field(default_factory=dict, repr=False)
     removed_texts: set[str] = field(default_factory=set, repr=False)
-    rated: set[UUID] = field(default_factory=set)
+    commented: set[UUID] = field(default_factory=set)
+    """Those with feedback or notes."""
 
     def steps(
         self, key: UUID, payload: Any
@@ -83,13 +84,14 @@ def copies_in_session(
         Q(pk__in=families) | Q(source__in=families), session=session
     )
     rated = Exists(MessageFeedback.objects.filter(message=OuterRef("pk")))
+    noted = Exists(Note.objects.filter(session=session, message=OuterRef("pk")))
     found: dict[UUID, MessageCopies] = {}
-    for key, source, is_rated in rows.order_by().values_list("pk", "source", rated):
+    for key, source, *commented in rows.order_by().values_list("pk", "source", rated, noted):
         if (family := families.get(source or key)) is None:
             continue
         found[key] = family
-        if is_rated:
-            family.rated.add(key)
+        if any(commented):
+            family.commented.add(key)
     return found
 
 

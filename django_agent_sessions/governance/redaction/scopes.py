@@ -111,7 +111,8 @@ class Place:
 
     Attributes:
         kind: ``"message"``, ``"agent"``, ``"orchestrator"``, ``"session"``, ``"snapshot"``,
-            ``"object"`` (stored by an SDK's storage), ``"branch"`` or ``"feedback"``.
+            ``"object"`` (stored by an SDK's storage), ``"branch"``, ``"feedback"``, ``"note"`` or
+            ``"label"``.
         key: Primary key of the row.
         name: A readable name of the row: the position of a message, the id of an agent, the key
             of an object.

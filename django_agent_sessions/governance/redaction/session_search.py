@@ -13,6 +13,7 @@ from django_agent_sessions.content import masking
 from django_agent_sessions.exceptions import LegalHoldError, SessionNotFoundError
 from django_agent_sessions.models import (
     MessageFeedback,
+    Note,
     Session,
     SessionAgent,
     SessionMessage,
@@ -33,7 +34,7 @@ from django_agent_sessions.store.contents import (
 )
 
 from .column_masking import mask_columns
-from .comments import comments_on, mask_comment
+from .comments import COMMENT_COLUMNS, comments_on, mask_comment
 from .copies import MessageCopies, NodeChanges, copies_in_session
 from .findings import RowFindings
 from .message_search import MessageSearch
@@ -81,7 +82,7 @@ class _SearchedRows:
 def _models_to_search(groups: ScopeGroups) -> list[type[Model]]:
     """Return the models in the order of a search."""
     if not groups.everywhere:
-        return [SessionMessage, MessageFeedback, SessionMultiAgent, *_WITH_VARIANTS]
+        return [SessionMessage, *COMMENT_COLUMNS, SessionMultiAgent, *_WITH_VARIANTS]
     if not groups.by_message:
         return content_models()
     # The orchestrators after the messages, copies of which are in their states.
@@ -189,8 +190,8 @@ class SessionSearch:
             return None
         if model is SessionMessage:
             return self._members.keys()
-        if model is MessageFeedback:
-            return comments_on(self._using, self.session.pk, self._members)
+        if model in COMMENT_COLUMNS:
+            return comments_on(self._using, self.session.pk, model, self._members)
         if model is SessionMultiAgent:
             return None if self._node_changes() else ()
         if not self._changed_refs():
@@ -219,10 +220,11 @@ class SessionSearch:
             mask_columns(found)
             self._changes.replace_in(found)
             return
-        if isinstance(row := found.copy.row, MessageFeedback):
+        if isinstance(row := found.copy.row, MessageFeedback | Note):
             if self._groups.everywhere:
                 mask_columns(found)
-            if (family := self._members.get(row.message_id)) is not None:
+            family = None if row.message_id is None else self._members.get(row.message_id)
+            if family is not None:
                 mask_comment(found, family, with_text=self._dry_run)
             return
         if not self._groups.everywhere:
@@ -298,7 +300,7 @@ class SessionSearch:
         ):
             raise LegalHoldError(
                 f"session {self.session.session_id!r} is under legal hold, and the redaction "
-                "would change a state, snapshot, stored object, comment, title or metadata, whose "
-                "original cannot be kept: release the hold first",
+                "would change a state, snapshot, stored object, comment, note, title or metadata, "
+                "whose original cannot be kept: release the hold first",
                 [self.session],
             )

@@ -337,7 +337,13 @@ class SessionViewSet(SessionDetailAPI):
             texts, ending = export_markdown(row, using=self.using, feedback_by=rater), "md"
         else:
             states = self.has_permissions(row, SessionPermission.VIEW_STATE)
-            texts = export_sessions([row], using=self.using, states=states, feedback_by=rater)
+            texts = export_sessions(
+                [row],
+                using=self.using,
+                states=states,
+                feedback_by=rater,
+                reviews=self.may_review(row),
+            )
             ending = "jsonl"
         name = serving.file_name(row)
         return serving.streamed_download(

@@ -1,0 +1,199 @@
+"""The review of a session: a section beside the conversation, and the page that changes it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils.cache import patch_cache_control
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
+
+from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.exceptions import AgentSessionsError, SessionNotFoundError
+from django_agent_sessions.governance import reviews
+from django_agent_sessions.models import Label, Note, Review
+from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.models.permissions import REVIEWING
+from django_agent_sessions.models.review import MAX_LABEL
+from django_agent_sessions.store.contents import MAX_NOTE
+
+from .permissions import reach
+from .transcript.viewers import Viewer, get_viewer_or_404
+
+MAX_SHOWN_NOTES = 50
+"""The most notes that a page shows, the newest."""
+
+
+class NoteForm(forms.Form):
+    """A note, new or changed."""
+
+    text = forms.CharField(
+        label=gettext_lazy("Note"), max_length=MAX_NOTE, widget=forms.Textarea({"rows": 3})
+    )
+
+
+class _AnyChoices(forms.MultipleChoiceField):
+    """Also names that are not offered any more; the service checks them."""
+
+    def valid_value(self, value: Any) -> bool:
+        return True
+
+
+class ReviewForm(forms.Form):
+    """The state, the assignee and the labels of a session; of a message, only the labels."""
+
+    state = forms.ChoiceField(label=gettext_lazy("State"), required=False)
+    assignee = forms.ChoiceField(label=gettext_lazy("Assignee"), required=False)
+    labels = _AnyChoices(
+        label=gettext_lazy("Labels"), required=False, widget=forms.CheckboxSelectMultiple
+    )
+    new_label = forms.CharField(
+        label=gettext_lazy("New label"), required=False, max_length=MAX_LABEL
+    )
+
+    def __init__(self, viewer: Viewer, message: UUID | None, data: Any = None) -> None:
+        known = review_of(viewer)
+        review = known or Review(state="")
+        own = Label.objects.using(viewer.using).filter(session=viewer.session, message=message)
+        names = list(own.order_by("name").values_list("name", flat=True))
+        initial = {"state": review.state, "assignee": review.assignee_id, "labels": names}
+        super().__init__(data, initial=initial)
+        reachable, fields = reach(viewer.request, *REVIEWING), dict[str, Any](self.fields)
+        names += reviews.suggested_labels(reachable, using=viewer.using)
+        fields["labels"].choices = [(name, displayable(name)) for name in dict.fromkeys(names)]
+        if message is not None:
+            del self.fields["state"], self.fields["assignee"]
+            return
+        self.users = reviews.reviewers()
+        users = {review.assignee_id: review.assignee} if review.assignee_id else {}
+        users |= {key: user.get_username() for key, user in self.users.items()}
+        none = [] if known else [("", _("not under review"))]
+        fields["state"].choices = [*none, *Review.State.choices]
+        listed = [(key, displayable(name)) for key, name in users.items()]
+        fields["assignee"].choices = [("", _("nobody")), *listed]
+
+    def save(self, viewer: Viewer, message: UUID | None) -> None:
+        """Save what was changed."""
+        data, user, session = self.cleaned_data, viewer.request.user, viewer.session.pk
+        if "state" in self.changed_data and data["state"]:
+            reviews.set_state(session, Review.State(data["state"]), actor=user)
+        if "assignee" in self.changed_data:
+            reviews.assign(session, self.users.get(data["assignee"]), actor=user)
+        names = {*data["labels"], *filter(None, [data["new_label"]])}
+        reviews.set_labels(session, names, actor=user, message=message)
+
+
+def review_urls(model_admin: Any) -> list[URLPattern]:
+    @sensitive_post_parameters()
+    def page(request: HttpRequest, object_id: UUID) -> HttpResponse:
+        response = review_view(model_admin, request, object_id)
+        patch_cache_control(response, private=True, no_store=True)
+        return response
+
+    guarded = model_admin.admin_site.admin_view(page)
+    return [path("<uuid:object_id>/review/", guarded, name="agent_sessions_session_review")]
+
+
+@sensitive_variables()
+def review_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpResponse:
+    """Show the forms of a session, of a message or of a note, and save the one that is sent."""
+    viewer = get_viewer_or_404(model_admin, request, object_id)
+    if not viewer.can_review:
+        raise Http404
+    message, note = _key(request.GET.get("message")), _own_note(viewer)
+    data = request.POST if request.method == "POST" else None
+    of_note = data is not None and ("text" in data or note is not None)
+    note_form = NoteForm(data if of_note else None, initial={"text": _text(note) if note else ""})
+    form = None if note else ReviewForm(viewer, message, None if of_note else data)
+    sent: Any = note_form if of_note else form
+    try:
+        if data is not None and ((note and "delete" in data) or sent.is_valid()):
+            with transaction.atomic(viewer.using):
+                _save(viewer, sent, note, message)
+            messages.success(request, _("The review was saved."))
+            at = note.message_id if note else message
+            where = f"{viewer.here}at={at}#m-{at}" if at else f"{viewer.page}{viewer.kept}"
+            return HttpResponseRedirect(where)
+    except SessionNotFoundError:
+        raise Http404 from None
+    except AgentSessionsError as error:
+        # Bounds and legal hold: the texts of the errors contain ids only.
+        sent.add_error(None, str(error))
+    context = {
+        **model_admin.admin_site.each_context(request),
+        "title": _("Edit note") if note else _("Review message") if message else _("Review"),
+        "opts": model_admin.opts,
+        "viewer": viewer,
+        "session": viewer.session,
+        "form": form,
+        "note_form": note_form,
+        "note": note,
+    }
+    request.current_app = model_admin.admin_site.name
+    return TemplateResponse(request, "agent_sessions/admin/review.html", context)
+
+
+def _save(viewer: Viewer, form: Any, note: Note | None, message: UUID | None) -> None:
+    session, user = viewer.session.pk, viewer.request.user
+    if isinstance(form, ReviewForm):
+        form.save(viewer, message)
+    elif note is None:
+        reviews.add_note(session, form.cleaned_data["text"], author=user, message=message)
+    elif "delete" in viewer.request.POST:
+        reviews.delete_note(session, note.pk, author=user)
+    else:
+        reviews.edit_note(session, note.pk, form.cleaned_data["text"], author=user)
+
+
+def section(viewer: Viewer) -> dict[str, Any] | None:
+    """Return what a conversation's page shows of its review; None for other users."""
+    if not viewer.can_review:
+        return None
+    session: Any = viewer.session
+    labels = Label.objects.using(viewer.using).filter(session=session).order_by("name")
+    notes = Note.objects.using(viewer.using).filter(session=session).order_by("-pk")
+    # The row tells whether there are any.
+    names = list(labels.values_list("name", "message")) if session.has_labels else []
+    rows = list(notes[: MAX_SHOWN_NOTES + 1]) if session.has_notes else []
+    own = str(viewer.request.user.pk)
+    return {
+        "review": review_of(viewer),
+        "labels": [(displayable(name), message) for name, message in names],
+        "notes": [(one, _text(one), one.author_id == own) for one in rows[:MAX_SHOWN_NOTES]],
+        "more": len(rows) > MAX_SHOWN_NOTES,
+        "form": NoteForm(auto_id="as-new-note-%s"),
+    }
+
+
+def review_of(viewer: Viewer) -> Review | None:
+    """Return the review, which is selected with the session."""
+    return getattr(viewer.session, "review", None)
+
+
+def _text(note: Note) -> str:
+    text: Any = note.text
+    return _("(damaged)") if isinstance(text, CorruptPayload) else displayable(str(text))
+
+
+def _own_note(viewer: Viewer) -> Note | None:
+    if (key := _key(viewer.request.GET.get("note"))) is None:
+        return None
+    rows = Note.objects.using(viewer.using).filter(session=viewer.session, pk=key)
+    if (note := rows.filter(author_id=str(viewer.request.user.pk)).first()) is None:
+        raise Http404
+    return note
+
+
+def _key(text: str | None) -> UUID | None:
+    try:
+        return UUID(text) if text else None
+    except ValueError:
+        raise Http404 from None
