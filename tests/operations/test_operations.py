@@ -15,7 +15,7 @@ from django.utils import timezone
 from django_agent_sessions import operations
 from django_agent_sessions.blobs.export_files import delete_expired_exports, read_export
 from django_agent_sessions.exceptions import ReasonRequiredError
-from django_agent_sessions.governance import legal_hold
+from django_agent_sessions.governance import legal_hold, reviews
 from django_agent_sessions.governance.erasure import erase
 from django_agent_sessions.governance.erasure_receipt import hashed
 from django_agent_sessions.governance.retention import prune
@@ -115,6 +115,15 @@ def test_an_export_is_one_file_of_all_sessions(user, storage):
     Operation.objects.update(finished_at=timezone.now() - timedelta(days=8))
     assert delete_expired_exports() == ran.files
     assert [path for path in storage.rglob("*") if path.is_file()] == []
+
+
+def test_an_export_has_notes_only_for_those_who_may_review(user, storage):
+    (session,) = talk(1)
+    reviews.add_note(session.pk, "plantednote", author=user)
+    without = b"".join(read_export(finished(begin("export", user))))
+    grant(user, "review_session")
+    assert b"plantednote" not in without
+    assert b"plantednote" in b"".join(read_export(finished(begin("export", user))))
 
 
 def test_a_deleted_session_of_a_found_list_is_no_match(user):
