@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from django.apps import apps
 from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.models import BinaryField, Field, Model
+
+from django_agent_sessions.content import codec
+from django_agent_sessions.models.fields import ExactJSONField
+from django_agent_sessions.models.stored_text import StoredText
 
 
 def columns_containing(text: str, *, using: str = DEFAULT_DB_ALIAS) -> list[str]:
-    """Return the columns of this app's tables that contain a text.
+    """Return the columns of this app's tables that contain a text, encrypted or not.
 
     Args:
         text: ASCII letters and digits, which no column escapes.
@@ -18,18 +25,29 @@ def columns_containing(text: str, *, using: str = DEFAULT_DB_ALIAS) -> list[str]
     Returns:
         The ``table.column`` of each column that contains it in any row.
     """
-    columns = []
+    return [
+        f"{model._meta.db_table}.{field.column}"
+        for model in apps.get_app_config("agent_sessions").get_models()
+        for field in model._meta.concrete_fields
+        if any(text in _as_text(value) for value in _values(model, field, using))
+    ]
+
+
+def _values(model: type[Model], field: Field[Any, Any], using: str) -> Iterator[Any]:
+    """Return the stored values of a column, then what those that are encrypted contain."""
+    quote = connections[using].ops.quote_name
+    table, column = model._meta.db_table, str(field.column)
     with connections[using].cursor() as cursor:
-        for model in apps.get_app_config("agent_sessions").get_models():
-            quote = connections[using].ops.quote_name
-            for field in model._meta.concrete_fields:
-                table, column = model._meta.db_table, str(field.column)
-                cursor.execute(
-                    f"SELECT {quote(column)} FROM {quote(table)}"  # noqa: S608 - our own names
-                )
-                if any(text in _as_text(value) for (value,) in cursor.fetchall()):
-                    columns.append(f"{table}.{column}")
-    return columns
+        cursor.execute(f"SELECT {quote(column)} FROM {quote(table)}")  # noqa: S608 - our own names
+        yield from (value for (value,) in cursor.fetchall())
+    if codec.is_plain():
+        return
+    rows = model._default_manager.using(using).order_by()
+    if isinstance(field, ExactJSONField) and field.is_content:
+        yield from rows.values_list(StoredText(field.name), flat=True)
+    elif isinstance(field, BinaryField):
+        for key, data in rows.values_list("pk", field.name):
+            yield codec.open_bytes(key, f"{table}.{column}", bytes(data))
 
 
 def _as_text(value: object) -> str:

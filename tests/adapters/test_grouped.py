@@ -19,6 +19,7 @@ from django_agent_sessions.store import SessionStore
 from tests.adapters.strands.agents import build, manager_of
 from tests.grouping import recorded, together
 from tests.store.cutting import commit_lost, cut
+from tests.texts import text_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("one_thread")]
 
@@ -78,7 +79,7 @@ async def conversations(request) -> list[Any]:
 
 def rows(number: int) -> list[tuple[int, str]]:
     found = SessionMessage.objects.filter(session__session_id=f"s{number}").order_by("message_id")
-    return list(found.values_list("message_id", "text"))
+    return [(row.message_id, text_of(row)) for row in found]
 
 
 async def all_rows() -> list[list[tuple[int, str]]]:

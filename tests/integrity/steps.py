@@ -7,6 +7,7 @@ from typing import Any
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.models.functions import message_count
 from django_agent_sessions.values.records import AgentRecord
+from tests.texts import text_of
 
 
 def rows(agent: AgentRecord, *positions: int) -> Any:
@@ -23,4 +24,4 @@ def take(agent: AgentRecord, *positions: int) -> None:
 
 
 def closed(agent: AgentRecord) -> list[tuple[int, str]]:
-    return list(rows(agent).order_by("message_id").values_list("message_id", "text"))
+    return [(row.message_id, text_of(row)) for row in rows(agent).order_by("message_id")]

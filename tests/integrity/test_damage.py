@@ -15,6 +15,7 @@ from django.db import connection
 from django.utils import timezone
 
 from django_agent_sessions import usage
+from django_agent_sessions.content import codec
 from django_agent_sessions.integrity import Kind, batch, checker, row_batches
 from django_agent_sessions.models import (
     Blob,
@@ -37,6 +38,7 @@ from django_agent_sessions.store.snapshots import SnapshotStorageStore
 from django_agent_sessions.values.ids import new_id
 from tests.blobs.messages import image, picture, user
 from tests.sealed import update_content
+from tests.texts import with_text
 
 from .healthy import TEXTS, said, talk, travelled, with_binaries
 from .running import check, codes
@@ -84,7 +86,12 @@ def a_text_was_lost_that_its_payload_shares(store):
 @planted("corrupt")
 def a_kept_original_was_damaged(store):
     found = rows(talk(store), 1)
-    update_content(found, {"redact_message": said("x")}, text="x", redacted_at=timezone.now())
+    update_content(
+        found,
+        {"redact_message": said("x")},
+        text=codec.neutral_text("x"),
+        redacted_at=timezone.now(),
+    )
     found.update(message=CorruptPayload("{"))
 
 
@@ -189,7 +196,9 @@ def a_redacted_version_was_lost(store):
 
 @planted("unheld-original")
 def an_edits_original_stayed_behind(store):
-    update_content(rows(talk(store), 1), {"redact_message": said("x")}, text="x")
+    update_content(
+        rows(talk(store), 1), {"redact_message": said("x")}, text=codec.neutral_text("x")
+    )
 
 
 @planted("branch")
@@ -301,9 +310,8 @@ def a_binary_is_used_by_nobody(store):
     used = _picture().references.get()
     holder = SessionMessage.objects.filter(pk=used.message)
     BlobReference.objects.filter(message=used.message).delete()
-    shown = SessionMessage.objects.filter(session=_picture().session_id, text="one")
-    new = shown.values("message", "text").get()
-    update_content(holder, {"message": new["message"]}, text=new["text"])
+    (new,) = with_text("one", SessionMessage.objects.filter(session=_picture().session_id))
+    update_content(holder, {"message": new.message}, text=new.text)
 
 
 @planted("counters")
@@ -412,7 +420,7 @@ def test_a_result_whose_call_was_set_aside_is_told_from_one_without_a_call(store
 def test_a_hundred_of_a_kind_are_listed_and_all_are_mended(store):
     agent = talk(store)
     store.append_many(agent, [said(f"number {number}") for number in range(250)])
-    rows(agent).update(text="")
+    rows(agent).update(role="")
 
     found, summary = check()
     assert (len(found), summary["unlisted"]) == (100, 155)

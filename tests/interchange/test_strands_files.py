@@ -17,6 +17,7 @@ from django_agent_sessions.values.records import AgentState
 from tests.adapters.strands.layouts import Bucket, Directory, agent, graph, normalised, swarm
 from tests.adapters.strands.scripted import Redact, call
 from tests.models.test_fields import set_raw
+from tests.sealed import update_content
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -175,7 +176,8 @@ def test_an_export_leaves_out_what_the_files_cannot_hold(directory, store):
     )
     store.append(store.agents.create(session, "chat"), {"role": "user", "content": "hi"})
     store.agents.create(session, "a/b", dialect="strands")
-    SessionAgent.objects.filter(agent_id="a").update(window={"kept": [], "tail": 1})
+    window = {"kept": [], "tail": 1}
+    update_content(SessionAgent.objects.filter(agent_id="a"), {"window": window})
     store.agents.update(
         strands,
         AgentState(

@@ -8,6 +8,7 @@ from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing, files_containing
 from django_agent_sessions.values.records import Usage
+from tests.texts import text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -69,7 +70,7 @@ def test_a_redaction_overwrites_every_column_of_the_message(store, agent):
     assert record.message == record.redact_message == record.content == gone
     assert (record.role, record.revision) == ("assistant", 1)
     row = SessionMessage.objects.get(message_id=1)
-    assert row.text == "[gone]"
+    assert text_of(row) == "[gone]"
     assert row.redacted_at == row.updated_at
     assert epoch == store.get("session-1").redaction_epoch == 1
     assert store.payloads(agent) == [user("a"), gone, user("c")]

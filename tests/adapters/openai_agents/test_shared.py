@@ -11,6 +11,7 @@ from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.db.bridge import arun_orm
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from tests.texts import text_of
 
 from .scripted import call
 from .team import assistant, stored, texts, user
@@ -110,7 +111,7 @@ async def test_runs_at_the_same_time_keep_their_own_run_ids():
 
     await asyncio.gather(*(converse(name) for name in "abcde"))
 
-    rows = await arun_orm(lambda: list(SessionMessage.objects.values_list("run_id", "text")))
+    rows = await arun_orm(lambda: [(m.run_id, text_of(m)) for m in SessionMessage.objects.all()])
     runs = {run_id for run_id, _ in rows}
     assert len(runs) == 5
     for name in "abcde":

@@ -21,6 +21,7 @@ from strands.types.content import Message
 
 from django_agent_sessions.adapters.strands import DjangoSessionManager
 from django_agent_sessions.models import Session, SessionMessage
+from tests.texts import text_of
 
 from .agents import stored, texts
 from .tools import add
@@ -116,7 +117,7 @@ def test_transcripts_that_overlap_are_each_replaced_in_their_place():
     assert texts(stored()) == ["First", "Second"]
     assert stored() == agent.messages
     rows = SessionMessage.objects.order_by("message_id")
-    assert [row.text for row in rows] == ["First", "Second"]
+    assert [text_of(row) for row in rows] == ["First", "Second"]
     assert [row.revision for row in rows] == [1, 1]
 
 

@@ -15,6 +15,7 @@ from django_agent_sessions.adapters.strands import DjangoSessionRepository
 from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.models import SessionMessage
 from tests.strategies import exactly, json_values
+from tests.texts import text_of
 
 from .agents import build, manager_of
 
@@ -78,5 +79,5 @@ def test_what_is_over_a_limit_leaves_the_caller_s_transaction_usable(value):
             manager_of(agent).append_message(message, agent)
         agent("after")
 
-    texts = [m.text for m in SessionMessage.objects.order_by("message_id") if m.role == "user"]
+    texts = [text_of(m) for m in SessionMessage.objects.order_by("message_id") if m.role == "user"]
     assert texts == ["before", "after"]

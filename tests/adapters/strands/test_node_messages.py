@@ -34,6 +34,7 @@ from django_agent_sessions.models import Session, SessionAgent, SessionMessage, 
 from django_agent_sessions.queries.search import find_sessions
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing
+from tests.texts import text_of, with_text
 
 from .agents import build
 from .process import graph, node, orchestrator
@@ -52,7 +53,7 @@ SAID = [
 
 def transcript(session_id: str = "s") -> list[tuple[str, str, str]]:
     rows = SessionMessage.objects.filter(session__session_id=session_id).order_by("id")
-    return list(rows.values_list("agent__agent_id", "role", "text"))
+    return [(row.agent.agent_id, row.role, text_of(row)) for row in rows]
 
 
 def pair(*steps: Any, inner: Any = None, manager: Any = None) -> Any:
@@ -233,7 +234,7 @@ def test_a_fork_has_what_nodes_said_and_goes_on_by_itself():
 def test_a_redaction_reaches_both_the_message_and_the_state(scope):
     made = pair(f"one {SECRET}")
     made("Go")
-    row = SessionMessage.objects.get(text__contains=SECRET)
+    (row,) = with_text(SECRET)
     path = ("content", 0)
     scopes: dict[str, Scope] = {
         "text": Find(SECRET),
@@ -256,7 +257,7 @@ def test_a_redaction_reaches_both_the_message_and_the_state(scope):
 
 def test_a_redacted_task_is_redacted_in_the_state():
     pair("one")(f"Go to {SECRET}")
-    row = SessionMessage.objects.get(text__contains=SECRET)
+    (row,) = with_text(SECRET)
     redact(row.session_id, WholeMessage(row.pk), reason="A request")
 
     assert columns_containing(SECRET) == []
@@ -265,7 +266,7 @@ def test_a_redacted_task_is_redacted_in_the_state():
 
 def test_a_legal_hold_keeps_the_state_and_refuses_the_redaction():
     graph()("Go")
-    row = SessionMessage.objects.get(text="write is done")
+    (row,) = with_text("write is done")
     hold(row.session_id, reason="A case", actor=None)
 
     with pytest.raises(LegalHoldError, match="release the hold first"):
@@ -307,7 +308,7 @@ def test_names_that_no_agent_can_have_are_written_differently():
     assert len(agents) == 4
     assert agents[3] == "g/."
     assert all(len(agent) <= 255 and agent.isprintable() for agent in agents)
-    assert SessionMessage.objects.filter(text="said").count() == 3
+    assert len(with_text("said")) == 3
 
 
 def test_images_of_nodes_are_bytes():

@@ -13,6 +13,7 @@ from django_agent_sessions.db.bridge import run_orm
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing, files_containing
+from tests.texts import text_of
 
 from .agents import build, manager_of, model_of, requests, stored, texts, yes_to
 from .scripted import Redact, call
@@ -42,7 +43,7 @@ def test_a_guardrail_leaves_the_original_nowhere():
     expect_nowhere()
     row = SessionMessage.objects.get(message_id=2)
     assert row.redacted_at is not None
-    assert row.text == "[gone]"
+    assert text_of(row) == "[gone]"
 
 
 def test_a_guardrail_on_a_tool_result_keeps_the_pair():

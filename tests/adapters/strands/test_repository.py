@@ -20,6 +20,7 @@ from django_agent_sessions.models import Session as SessionRow
 from django_agent_sessions.models import SessionMessage as MessageRow
 from django_agent_sessions.testing import HOSTILE_IDS, INVALID_IDS, columns_containing
 from django_agent_sessions.values.owners import EVERYBODY
+from tests.texts import text_of
 
 from .scripted import ScriptedModel, call
 from .tools import add
@@ -275,7 +276,7 @@ class TestMessages:
         assert found.message == message("new", 0).message
         assert found.redact_message is None
         assert found.created_at == MIDNIGHT
-        assert MessageRow.objects.get().text == "new"
+        assert text_of(MessageRow.objects.get()) == "new"
 
     def test_updating_a_message_that_is_not_there_is_refused(self, repository, agent):
         for redacted in (None, message("x", 0).message):

@@ -10,6 +10,7 @@ from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing.base import rolled_back_transaction
+from tests.texts import text_of
 
 from .scripted import Redact, ScriptedModel
 
@@ -22,7 +23,7 @@ def build(steps: tuple = (), **options) -> Agent:
 
 
 def stored() -> list[str]:
-    return [m.text for m in SessionMessage.objects.order_by("message_id")]
+    return [text_of(m) for m in SessionMessage.objects.order_by("message_id")]
 
 
 def test_it_redacts_its_own_message_and_not_the_one_at_the_same_position():

@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
+from django_agent_sessions.content import codec
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.values.records import AgentState
 
@@ -47,7 +48,7 @@ def rich(store, ada):
         message_id=5,
         message={"role": "user", "content": [{"text": "elsewhere"}]},
         role="user",
-        text="elsewhere",
+        text=codec.neutral_text("elsewhere"),
     )
     rated = SessionMessage.objects.get(message_id=2)
     store.feedback.save(rated.pk, -1, comment="Not \x01 what I asked.", source="judge:v2")
