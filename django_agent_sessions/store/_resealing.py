@@ -13,8 +13,14 @@ from django_agent_sessions.blobs import has_files_of, reseal_files
 from django_agent_sessions.content import codec, dialects
 from django_agent_sessions.content.codec import Holder, Owned
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
-from django_agent_sessions.exceptions import EncryptionError
-from django_agent_sessions.models import Session, SessionAgent, SessionMessage, StoredPart
+from django_agent_sessions.exceptions import EncryptionError, SessionNotFoundError
+from django_agent_sessions.models import (
+    Session,
+    SessionAgent,
+    SessionMessage,
+    StoredObject,
+    StoredPart,
+)
 from django_agent_sessions.models.content_columns import content_columns_of, content_models
 from django_agent_sessions.models.content_field import ContentField
 from django_agent_sessions.models.fields import decode_payload
@@ -25,6 +31,9 @@ from ._object_bytes import holder_of_object
 
 BATCH = 50
 """Rows of one transaction."""
+
+_DELETED = (SessionNotFoundError, SessionAgent.DoesNotExist, StoredObject.DoesNotExist)
+"""What is raised if a row was deleted after it was read."""
 
 Changes = dict[str, Any]
 Progress = Callable[[int, int], None]
@@ -127,12 +136,14 @@ def _reseal_texts(
             holder, *message = row[2 * len(names) + 1 :]
             try:
                 after = _resealed(key, fields, texts, _holder(model, holder))
+                if message:
+                    text, agent = message
+                    before["text"] = text
+                    after |= _neutral_text(using, text, texts, after, agent)
             except EncryptionError as error:
                 raise type(error)(f"{model._meta.db_table} {key}: {error}") from error
-            if message:
-                text, agent = message
-                before["text"] = text
-                after |= _neutral_text(using, text, texts, after, agent)
+            except _DELETED:
+                continue
             if after:
                 updates.append((row[0], before, after))
         yield len(rows), _write(using, table, key_column, updates)
@@ -202,14 +213,16 @@ def _reseal_parts(using: str, keys: Sequence[str] | None) -> Iterator[tuple[int,
         updates = []
         for row_key, data, stored in rows:
             key, stored_bytes = pk.to_python(row_key), bytes(data)
-            holder = holder_of_object(using, _uuid(stored))
-            if current.is_current_bytes(stored_bytes, holder):
-                continue
             try:
+                holder = holder_of_object(using, _uuid(stored))
+                if current.is_current_bytes(stored_bytes, holder):
+                    continue
                 opened = codec.open_bytes(key, PART_COLUMN, stored_bytes)
+                sealed = codec.seal_bytes(key, PART_COLUMN, opened, holder)
             except EncryptionError as error:
                 raise type(error)(f"{StoredPart._meta.db_table} {key}: {error}") from error
-            sealed = codec.seal_bytes(key, PART_COLUMN, opened, holder)
+            except _DELETED:
+                continue
             adapt = connection.Database.Binary
             updates.append((row_key, {"data": adapt(stored_bytes)}, {"data": adapt(sealed)}))
         yield len(rows), _write(using, table, key_column, updates)

@@ -11,6 +11,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import BinaryField, Field, Model
 
 from django_agent_sessions.content import codec
+from django_agent_sessions.models.content_field import ContentField
 from django_agent_sessions.models.fields import ExactJSONField
 from django_agent_sessions.models.stored_text import StoredText
 
@@ -45,6 +46,8 @@ def _values(model: type[Model], field: Field[Any, Any], using: str) -> Iterator[
     rows = model._default_manager.using(using).order_by()
     if isinstance(field, ExactJSONField) and field.is_content:
         yield from rows.values_list(StoredText(field.name), flat=True)
+    elif isinstance(field, ContentField):
+        yield from rows.values_list(field.name, flat=True)
     elif isinstance(field, BinaryField):
         for key, data in rows.values_list("pk", field.name):
             yield codec.open_bytes(key, f"{table}.{column}", bytes(data))

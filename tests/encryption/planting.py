@@ -52,12 +52,15 @@ def words_of(value: object) -> set[str]:
 
 def plant(store: SessionStore, word: Callable[[], str]) -> None:
     """Plant 100 words for an owner: call it for two owners."""
-    session = store.open(f"s-{store.owner_id}")
+    title, metadata = f"About {word()}", {word(): [word()]}
+    session = store.open(f"s-{store.owner_id}", title=title, metadata=metadata)
     strands = _strands(store, session, word)
     _openai(store, session, word)
     _redacted(store, session, strands, word)
     _timeline(store, session, strands, word)
     _objects(store, session, word)
+    rated = SessionMessage.objects.filter(agent=strands.id).order_by("id")[0]
+    store.feedback.save(rated.pk, 1, comment=f"Because of {word()}")
 
 
 def _strands(store: SessionStore, session: SessionRecord, word: Callable[[], str]) -> AgentRecord:

@@ -12,7 +12,7 @@ from django.db import connection
 
 from django_agent_sessions.content import codec
 from django_agent_sessions.governance.redaction import Find, redact
-from django_agent_sessions.models import DataKey, SessionMessage
+from django_agent_sessions.models import DataKey, SessionAgent, SessionMessage, StoredPart
 from django_agent_sessions.store.snapshots import SnapshotStorageStore
 from django_agent_sessions.values.records import AgentState
 from tests.encryption.test_encryption import stored
@@ -123,6 +123,32 @@ def test_a_row_that_changed_meanwhile_is_not_overwritten(plain, encrypted, monke
     run("encrypt")
 
     assert store.payloads(agent)[3] == user("newer")
+
+
+@pytest.mark.parametrize("model", [SessionAgent, SessionMessage, StoredPart])
+@pytest.mark.parametrize("action", ["encrypt", "decrypt"])
+def test_what_is_deleted_meanwhile_is_left_out(plain, encrypt, monkeypatch, store, model, action):
+    """Between the reading and the writing of a batch, sessions and objects are deleted."""
+    from django_agent_sessions.store import _resealing
+
+    encrypt()
+    if action == "decrypt":
+        run("encrypt")
+    codec = encrypt(DECRYPT_ONLY=action == "decrypt")
+    read = _resealing._rows
+
+    def late(connection: Any, sql: str, *args: Any, **kwargs: Any) -> list[Any]:
+        rows = read(connection, sql, *args, **kwargs)
+        if f"{model._meta.db_table}\x22" in sql.replace("`", "\x22"):
+            store.delete("s")
+            SnapshotStorageStore(store).delete_object("notes")
+            codec.forget()
+        return rows
+
+    monkeypatch.setattr(_resealing, "_rows", late)
+    run(action)
+
+    assert not model._default_manager.exists()
 
 
 def test_a_destroyed_key_stops_the_command_and_changes_nothing(plain, encrypted):

@@ -49,7 +49,7 @@ def configure(settings, tmp_path):
         settings.AGENT_SESSIONS = {
             "BLOB_STORAGE": "blobs",
             "REDACTION_KEEP_ORIGINAL": True,
-            "ENCRYPTION": {"KEYS": {"one": MASTER}, **encryption},
+            "ENCRYPTION": {"KEYS": {"one": MASTER}, "METADATA": True, **encryption},
         }
 
     return configure
@@ -92,10 +92,13 @@ def test_no_file_dump_log_or_bucket_has_one_of_200_words(directory, configure, t
     # Others were replaced meanwhile.
     readable = everything(stores)
     assert len(readable & set(word.given)) >= 200
-    assert words_in([directory, dump(tmp_path / "dump.sql")]) == set()
+    bucket = tmp_path / "bucket"
+    assert len([path for path in bucket.rglob("*") if path.is_file()]) >= len(stores)
+    assert words_in([directory, dump(tmp_path / "dump.sql"), bucket]) == set()
 
     # In plain text, the same search finds them.
     configure(DECRYPT_ONLY=True)
     call_command("agent_sessions_encrypt", "decrypt", stdout=StringIO())
     flush()
     assert words_in([directory, dump(tmp_path / "plain.sql")]) >= readable
+    assert len(words_in([bucket])) == len(stores)
