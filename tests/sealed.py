@@ -52,6 +52,8 @@ def update_content(rows: QuerySet[Any], content: Mapping[str, Any], **columns: A
 
 ASK_STORED_TEXT = {
     "tests/admin/test_deletion.py::test_what_goes_with_a_session": "damages a stored text",
+    "tests/admin/test_list.py::test_nothing_can_be_added": "looks a title up",
+    "tests/admin/test_search_admin.py::": "searches words of titles",
     "tests/admin/transcript/test_head.py::test_the_figures_count": "counts words in the database",
     "tests/admin/transcript/test_figures.py::test_a_call_without": "as the one before",
     "tests/admin/transcript/test_originals.py::test_no_original_is_shown": "copies a stored text",
@@ -65,6 +67,7 @@ ASK_STORED_TEXT = {
     "tests/integrity/test_damage.py::test_each_damage_is_found_and_mended_where_that_is_promised"
     "[a_text_was_lost": "a sealed payload is stored whole",
     "tests/models/test_fields.py::": "writes columns without their rows",
+    "tests/queries/test_search.py::": "searches words of titles",
     "tests/rest/events/test_reading.py::test_a_page_holds": "sizes of stored texts",
     "tests/rest/test_contents.py::test_a_message_tells": "sizes of stored texts",
     "tests/rest/test_contents.py::test_a_page_reads": "sizes of stored texts",
