@@ -51,8 +51,15 @@ def insert_note(
     using: str, session: UUID, text: str, *, author_id: str, author: str, message: UUID | None
 ) -> UUID:
     """Insert a note in a session that the caller has locked, and return its key."""
+    now = timezone.now()
     note = Note(
-        session_id=session, message_id=message, author_id=author_id, author=author, text=text
+        session_id=session,
+        message_id=message,
+        author_id=author_id,
+        author=author,
+        text=text,
+        created_at=now,
+        updated_at=now,
     )
     note.save(using=using, force_insert=True)
     return note.pk

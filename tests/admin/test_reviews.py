@@ -117,6 +117,7 @@ def test_a_message_has_a_link_to_its_own_notes_and_labels(client, talk, message,
 def test_a_note_is_edited_and_deleted_on_its_page(client, talk, grace):
     key = reviews.add_note(talk.pk, "First.", author=grace)
     url = f"{form(talk)}?note={key}"
+    assert "edited" not in section(shown(client, page(talk)))
     assert ">\nFirst.</textarea>" in shown(client, url)
     client.post(url, {"text": "Second."})
     assert Note.objects.get().text == "Second."

@@ -34,6 +34,7 @@ EVERYTHING = (
     "export",
     "view_auditevent",
     "view_usagerollup",
+    "review_session",
 )
 MIDDLEWARE = (
     "tests.browser.csp.strict",
