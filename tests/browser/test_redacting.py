@@ -76,10 +76,10 @@ def talk(transactional_db):
 
 def test_a_secret_is_found_redacted_and_gone_and_who_did_that_is_on_record(open_page, talk, clerk):
     page = open_page(LIST)
-    expect(page.get_by_role("link", name="other", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name=re.compile("other$"))).to_be_visible()
     page.locator("#searchbar").fill("teapot")
     page.get_by_role("button", name="Search").click()
-    expect(page.get_by_role("link", name="other", exact=True)).to_have_count(0)
+    expect(page.get_by_role("link", name=re.compile("other$"))).to_have_count(0)
     page.get_by_role("link", name="teapot").click()
 
     message = page.locator("[data-as-entry]", has_text="Please refund")
