@@ -35,7 +35,7 @@ WITHOUT_DATABASE := $(patsubst %,tests/test_%.py,architecture benchmarks conf do
 # What each database server is asked for; pages, wires, formats, storages, and the scenarios of
 # adapters, which write by the store alone, are tested on SQLite.
 ON_SERVERS := tests/store tests/concurrency tests/audit tests/db tests/governance tests/leases \
-	tests/management tests/models tests/queries tests/serving tests/testing tests/usage \
+	tests/management tests/models tests/operations tests/queries tests/serving tests/testing tests/usage \
 	tests/values/test_owners_matrix.py tests/rest/test_quotas.py \
 	$(wildcard tests/rest/events/test_[cr]*.py) \
 	$(patsubst %,tests/blobs/test_%.py,moments statements store together) \

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
@@ -36,12 +36,7 @@ from .input_filters import TimeFilter
 from .keyset_changelist import AFTER, KeysetChangeList
 from .list_rows import with_readable_titles
 from .permissions import SessionPermission, may, reach, require
-
-if TYPE_CHECKING:
-    # ModelAdmin is generic for the type checker only.
-    _ModelAdmin = admin.ModelAdmin[AuditEvent]
-else:
-    _ModelAdmin = admin.ModelAdmin
+from .read_only import ReadOnlyAdmin
 
 _MAX_NAME = 80
 
@@ -126,7 +121,7 @@ class ActorFilter(_LinkFilter):
     parameter_name = "actor_id"
 
 
-class AuditEventAdmin(_ModelAdmin):
+class AuditEventAdmin(ReadOnlyAdmin):
     """Read-only admin of audit events, newest first."""
 
     list_display = ("at", "action", "by", "of_session", "reason", "in_short")
@@ -161,16 +156,6 @@ class AuditEventAdmin(_ModelAdmin):
     def has_view_permission(self, request: HttpRequest, obj: AuditEvent | None = None) -> bool:
         """Require ``view_auditevent``; unlike in Django, ``change_auditevent`` is not enough."""
         return may(request, SessionPermission.VIEW_AUDIT)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: AuditEvent | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: AuditEvent | None = None) -> bool:
-        """Return False: only the command ``purge_audit_events`` deletes events."""
-        return False
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[AuditChangeList]:
         return AuditChangeList

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
@@ -25,15 +25,10 @@ from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS, has_
 from .columns import moment_html
 from .operations import begin, stored_matches
 from .permissions import SessionPermission, may
-
-if TYPE_CHECKING:
-    # ModelAdmin is generic for the type checker only.
-    _ModelAdmin = admin.ModelAdmin[Operation]
-else:
-    _ModelAdmin = admin.ModelAdmin
+from .read_only import ReadOnlyAdmin
 
 
-class OperationAdmin(_ModelAdmin):
+class OperationAdmin(ReadOnlyAdmin):
     """Operations of the user, or of all users with ``view_operation``."""
 
     list_display = ("kind", "state_now", "started_by_name", "started", "handled", "reason")
@@ -58,15 +53,6 @@ class OperationAdmin(_ModelAdmin):
     def has_view_permission(self, request: HttpRequest, obj: Operation | None = None) -> bool:
         needed = OPERATION_PERMISSIONS[obj.kind] if obj else (SessionPermission.VIEW,)
         return may(request, *needed)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Operation]:
         rows = super().get_queryset(request).using(bridge.database())
@@ -161,7 +147,7 @@ class OperationAdmin(_ModelAdmin):
         return HttpResponseRedirect(reverse(f"{site}:agent_sessions_operation_change", args=[key]))
 
     def _operation(self, request: HttpRequest, key: Any) -> Operation:
-        operation = self.get_object(request, str(key))
+        operation: Operation | None = self.get_object(request, str(key))
         if operation is None or not self.has_view_permission(request, operation):
             raise Http404
         return operation

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -14,29 +13,15 @@ from django.utils.translation import gettext as _
 from django_agent_sessions.models import UsageRollup
 
 from .permissions import SessionPermission, reach
-
-if TYPE_CHECKING:
-    # ModelAdmin is generic for the type checker only.
-    _ModelAdmin = admin.ModelAdmin[UsageRollup]
-else:
-    _ModelAdmin = admin.ModelAdmin
+from .read_only import ReadOnlyAdmin
 
 
-class UsageAdmin(_ModelAdmin):
+class UsageAdmin(ReadOnlyAdmin):
     """Read-only admin with one page of figures instead of a list of rows."""
 
     def has_view_permission(self, request: HttpRequest, obj: UsageRollup | None = None) -> bool:
         """Require ``view_usagerollup`` in all sessions: the figures are not kept by session."""
         return reach(request, SessionPermission.VIEW_USAGE).is_everything
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: UsageRollup | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: UsageRollup | None = None) -> bool:
-        return False
 
     def get_urls(self) -> list[URLPattern]:
         """Return the page and its update button; rows have no pages."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from django.db.models import F
 from django.utils import timezone
 
 from django_agent_sessions import audit, signals
@@ -28,6 +30,25 @@ def hold(session: UUID, *, reason: str, actor: Any = None, using: str | None = N
 def release(session: UUID, *, reason: str, actor: Any = None, using: str | None = None) -> bool:
     """Release a session from legal hold. Returns False if it was not under legal hold."""
     return _set(session, False, reason=reason, actor=actor, using=using)
+
+
+def set_locked(sessions: Sequence[Session], held: bool, *, using: str) -> None:
+    """Hold or release sessions that the open transaction has locked, which are not so yet.
+
+    Each is recorded for the actor of ``audit.acting``.
+    """
+    keys = [session.pk for session in sessions]
+    # In this order: MariaDB computes with the values that it has set before.
+    Session.objects.using(using).filter(pk__in=keys).update_locked(
+        header_change=F("change") + 1,
+        change=F("change") + 1,
+        legal_hold=held,
+        updated_at=timezone.now(),
+    )
+    action = AuditEvent.Action.HELD if held else AuditEvent.Action.RELEASED
+    audit.record_all(action, {key: {} for key in keys}, using=using)
+    if not held:
+        _discard_replaced_texts(keys, using)
 
 
 def check_and_record_deletion(
@@ -90,7 +111,7 @@ def _set(session: UUID, held: bool, *, reason: str, actor: Any, using: str | Non
         )
         current.record(action)
         if not held:
-            _discard_replaced_texts(current)
+            _discard_replaced_texts([session], current.using)
         return True
 
     what = f"changing the legal hold of session {session}"
@@ -99,12 +120,15 @@ def _set(session: UUID, held: bool, *, reason: str, actor: Any, using: str | Non
     ).result
 
 
-def _discard_replaced_texts(current: SessionChange) -> None:
-    """Delete the texts that an agent has replaced: only the hold kept them."""
+def _discard_replaced_texts(sessions: Collection[UUID], using: str) -> None:
+    """Delete the texts that agents have replaced: only the hold kept them."""
     from django_agent_sessions.store.contents import discard_originals
 
-    rows = SessionMessage.objects.using(current.using).filter(
-        session=current.session, redacted_at__isnull=True, redact_message__isnull=False
+    rows = SessionMessage.objects.using(using).filter(
+        session__in=sessions, redacted_at__isnull=True, redact_message__isnull=False
     )
-    if keys := list(rows.values_list("pk", flat=True)):
-        discard_originals(current.using, current.session.pk, keys, redacted=False)
+    replaced: dict[UUID, list[UUID]] = {}
+    for session, key in rows.values_list("session_id", "pk"):
+        replaced.setdefault(session, []).append(key)
+    for session, messages in replaced.items():
+        discard_originals(using, session, messages, redacted=False)

@@ -15,7 +15,7 @@ from django_agent_sessions.blobs.blob_rows import delete_session_files
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import AuditEvent, Session, deletion
 
-from .legal_hold import record_deletion
+from .legal_hold import signal_deletion
 from .session_change import SessionChange, change
 
 
@@ -66,6 +66,8 @@ def delete_locked(sessions: Sequence[Session], using: str, *, large: bool) -> No
         return
     keys = [session.pk for session in sessions]
     delete_session_files(using, keys)
+    details = {session.pk: {"messages": session.message_count} for session in sessions}
+    audit.record_all(AuditEvent.Action.DELETED, details, using=using)
     for session in sessions:
-        record_deletion(session, using)
+        signal_deletion(session, using)
     deletion.LockedSessions(Session, using=using).filter(pk__in=keys).delete()

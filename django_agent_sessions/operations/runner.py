@@ -35,8 +35,8 @@ MAX_REPORT = 1000
 MAX_COUNTED = 1_000_000
 """Sessions that are counted for the progress."""
 
-_BATCHES = {Operation.Kind.EXPORT: 200, Operation.Kind.DELETE: 50}
-_BATCH = 20
+_BATCHES = {Operation.Kind.DELETE: 50, Operation.Kind.REDACT: 20}
+_BATCH = 200
 _BEAT = timedelta(seconds=10)
 _VIA = "operation"
 

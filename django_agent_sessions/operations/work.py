@@ -85,12 +85,11 @@ def set_hold(batch: SessionBatch) -> BatchOutcome:
     """Put the sessions under legal hold, or release them."""
     outcome, operation = BatchOutcome(), batch.operation
     is_hold = operation.kind == Operation.Kind.HOLD
-    service = legal_hold.hold if is_hold else legal_hold.release
-    for session in batch.locked(outcome):
-        if session.legal_hold == is_hold:
-            outcome.unchanged += 1
-        elif service(session.pk, reason=operation.reason, using=batch.using):
-            outcome.done += 1
+    rows = batch.locked(outcome)
+    changed = [row for row in rows if row.legal_hold != is_hold]
+    if changed:
+        legal_hold.set_locked(changed, is_hold, using=batch.using)
+    outcome.done, outcome.unchanged = len(changed), len(rows) - len(changed)
     return outcome
 
 
@@ -139,12 +138,8 @@ def export(batch: SessionBatch, beat: Callable[[], None]) -> BatchOutcome:
 def record_export(batch: SessionBatch, outcome: BatchOutcome) -> None:
     """Record the export of each session, in the transaction that makes the files count."""
     left_out = {key for key, _ in (*outcome.skipped, *outcome.failed)}
-    for key in batch.keys:
-        if key not in left_out:
-            details = {"format": "jsonl"}
-            audit.record(
-                AuditEvent.Action.EXPORTED, session=key, details=details, using=batch.using
-            )
+    details = {key: {"format": "jsonl"} for key in batch.keys if key not in left_out}
+    audit.record_all(AuditEvent.Action.EXPORTED, details, using=batch.using)
 
 
 def _write(using: str, key: UUID, file: IO[bytes], outcome: BatchOutcome, *, reviews: bool) -> None:

@@ -47,7 +47,7 @@ def run_with_kills(operation: Operation, after: int, folder: Path) -> Operation:
 
 @pytest.mark.parametrize(
     ("kind", "count", "after"),
-    [("hold", 600, 4), ("delete", 2000, 7), ("redact", 150, 20), ("export", 1400, 2)],
+    [("hold", 2000, 15), ("delete", 2000, 7), ("redact", 150, 20), ("export", 600, 5)],
 )
 def test_five_kills_neither_double_nor_leave_out_a_session(kind, count, after, settings, tmp_path):
     for name, value in storing_exports(tmp_path).items():

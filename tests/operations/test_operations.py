@@ -35,6 +35,11 @@ def storage(settings, tmp_path):
     return tmp_path
 
 
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    monkeypatch.setattr(runner, "_BATCH", 20)
+
+
 @pytest.fixture
 def user():
     return officer()
@@ -283,14 +288,14 @@ class TestGoingOn:
 
     def test_one_session_that_fails_does_not_hold_up_the_others(self, user, monkeypatch):
         sessions = talk(5)
-        hold = legal_hold.hold
+        hold = legal_hold.set_locked
 
-        def fail_for_one(key, **options):
-            if key == sessions[2].pk:
+        def fail_for_one(rows, held, **options):
+            if sessions[2] in rows:
                 raise RuntimeError("broken")
-            return hold(key, **options)
+            hold(rows, held, **options)
 
-        monkeypatch.setattr(legal_hold, "hold", fail_for_one)
+        monkeypatch.setattr(legal_hold, "set_locked", fail_for_one)
 
         ran = finished(begin("hold", user))
 
