@@ -119,14 +119,12 @@ class ContentTextField(ContentField, _CharField):
     def get_internal_type(self) -> str:
         return "TextField"
 
+    def get_db_converters(self, connection: Any) -> list[Any]:
+        return [_plain_text if codec.is_plain() else self.from_db_value]
+
     def from_db_value(self, value: str | None, expression: Any, connection: Any) -> str | None:
         if value is None:
             return None
-        if codec.is_plain():
-            if value.startswith(_UNUSUAL):
-                codec.refuse_sealed(value)
-                return codec.unmarked(value)
-            return value
         if not (isinstance(expression, ContentColumn) or codec.is_selected(value)):
             if codec.ENVELOPE.match(value):
                 raise EncryptedSearchError(_NOT_COMPUTED)
@@ -176,11 +174,22 @@ class ContentTextField(ContentField, _CharField):
         return not stored or super().is_current(stored, holder)
 
 
-_UNUSUAL = ("enc", codec.PLAIN_TEXT)
+def _plain_text(value: str | None, expression: Any, connection: Any) -> str | None:
+    """Return a text that was stored without a codec."""
+    if not value or value[0] not in _UNUSUAL:
+        return value
+    codec.refuse_sealed(value)
+    return codec.unmarked(value)
+
+
+_UNUSUAL = ("e", codec.PLAIN_TEXT)
 _WITH_EMPTY = ("exact", "in", "isnull")
 _NOT_COMPUTED = (
     "the column is encrypted, so the database cannot search, compare or change its words"
 )
+
+
+_json_value = models.JSONField.from_db_value
 
 
 class ContentJSONField(ContentField, _JSONField):
@@ -188,11 +197,11 @@ class ContentJSONField(ContentField, _JSONField):
 
     def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
         if value is None or isinstance(expression, KeyTransform):
-            return super().from_db_value(value, expression, connection)
+            return _json_value(self, value, expression, connection)
         if not codec.is_plain() and codec.is_selected(value):
             value = opened_json(value)
-        found = super().from_db_value(value, expression, connection)
-        if isinstance(found, str) and codec.ENVELOPE.match(found):
+        found = _json_value(self, value, expression, connection)
+        if type(found) is str and codec.ENVELOPE.match(found):
             codec.refuse_sealed(found)
             raise EncryptedSearchError(_NOT_COMPUTED)
         return found

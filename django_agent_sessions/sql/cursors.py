@@ -16,6 +16,7 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models.signals import post_save, pre_save
 
 from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.models.fixtures import DISPATCH_UID
 from django_agent_sessions.models.shared_text import with_text
 from django_agent_sessions.models.stored_text import first_text
 from django_agent_sessions.sql import sqlite_deletions
@@ -140,7 +141,13 @@ def insert_row(using: str, row: models.Model) -> None:
 
 def has_listeners(model: type[models.Model]) -> bool:
     """Return whether a project receives the signals of a model's saves."""
-    return pre_save.has_listeners(model) or post_save.has_listeners(model)
+    if post_save.has_listeners(model):
+        return True
+    for receiver in pre_save.receivers:
+        name, sender = receiver[0]
+        if name != DISPATCH_UID and sender in (id(model), id(None)):
+            return True
+    return False
 
 
 def row_values(row: models.Model, connection: BaseDatabaseWrapper) -> list[Any]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from django.contrib.auth import get_user_model
 from django.db import InternalError, connection, transaction
-from django.db.models.signals import post_save
+from django.db.models.signals import post_save, pre_save
 from django.test.utils import CaptureQueriesContext
 
 from django_agent_sessions.adapters.base import ConversationSession
 from django_agent_sessions.content import dialects
 from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.sql import cursors
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store._sessions import Sessions
 from tests.adapters.processes import work_together
@@ -68,6 +69,19 @@ def test_several_first_messages_are_in_order():
 
     assert [item["content"] for item in conversation(scope="tenant").read()] == texts
     assert Session.objects.get().message_count == 4
+
+
+def test_no_receiver_of_this_app_slows_the_first_message():
+    assert not cursors.has_listeners(Session)
+
+    def receive(**kwargs: object) -> None:
+        """Receive nothing."""
+
+    for sender in (Session, None):
+        pre_save.connect(receive, sender=sender)
+        assert cursors.has_listeners(Session)
+        pre_save.disconnect(receive, sender=sender)
+    assert not cursors.has_listeners(Session)
 
 
 def test_a_receiver_of_signals_is_told_of_the_rows():
