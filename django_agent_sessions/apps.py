@@ -6,9 +6,10 @@ from typing import Any
 
 import django
 from django.apps import AppConfig
+from django.conf import settings
 from django.core.signals import setting_changed
 from django.db.backends.signals import connection_created
-from django.db.models.signals import pre_delete, pre_save
+from django.db.models.signals import post_delete, pre_delete, pre_save
 from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions.exceptions import ConfigurationError
@@ -50,6 +51,8 @@ class AgentSessionsConfig(AppConfig):
         connection_created.connect(sqlite_deletions.watch, dispatch_uid="agent_sessions_deletions")
         _turn_telemetry_on()
         session_tombstoned.connect(_record_deletion, Session, dispatch_uid="agent_sessions")
+        # By its label, because a project's user model may be loaded later.
+        post_delete.connect(_after_user, settings.AUTH_USER_MODEL, dispatch_uid="agent_sessions")
         pre_delete.connect(_before_deletion, Session, dispatch_uid="agent_sessions")
         pre_save.connect(fixtures.seal_loaded_row, dispatch_uid=fixtures.DISPATCH_UID)
 
@@ -70,6 +73,12 @@ def _before_deletion(**kwargs: Any) -> None:
     # In this order: a session under legal hold must keep its files.
     legal_hold.check_and_record_deletion(**kwargs)
     before_session_deletion(**kwargs)
+
+
+def _after_user(**kwargs: Any) -> None:
+    from django_agent_sessions.models.users import delete_elsewhere
+
+    delete_elsewhere(**kwargs)
 
 
 def _turn_telemetry_on() -> None:

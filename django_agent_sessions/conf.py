@@ -34,6 +34,13 @@ class AgentSessionsSettings:
     decides whose sessions a user reaches in the API and in the admin. ``None`` asks for Django's
     permissions only: see :doc:`access`."""
 
+    SHARE_LINKS: bool = False
+    """Whether sessions can be shared by links that anybody can read: see :doc:`access`. If it is
+    turned off, existing links show nothing."""
+
+    SHARE_LINK_SECONDS: int = 30 * 24 * 60 * 60
+    """Maximum number of seconds for which a new link is valid."""
+
     MAX_PAYLOAD_BYTES: int = 64 * 1024 * 1024
     """Maximum size of a message or state, in bytes of JSON text (UTF-8, binaries as base64)."""
 

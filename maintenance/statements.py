@@ -99,7 +99,7 @@ class Scripted(Model):
 
 class Chat(ai_sdk.ChatView):  # type: ignore[misc] # imported by name
     async def respond(self, chat: Any) -> Any:
-        manager = await DjangoSessionManager.load(chat.session_id, owner=chat.user, create=False)
+        manager = await DjangoSessionManager.load(chat.session_id, owner=chat.owner, create=False)
         return agent_of(manager).stream_async(chat.strands_input)
 
 

@@ -41,7 +41,7 @@ class EchoChat(ChatView):
 
     async def respond(self, chat: Chat) -> Any:
         manager = await DjangoSessionManager.load(
-            chat.session_id, owner=chat.user, namespace=chat.namespace, scope=chat.scope
+            chat.session_id, owner=chat.owner, namespace=chat.namespace, scope=chat.scope
         )
         agent = strands.Agent(model=_Echo(), session_manager=manager, callback_handler=None)
         return agent.stream_async(chat.strands_input)

@@ -20,9 +20,10 @@ from django_agent_sessions import audit, conf
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import EncryptedSearchError
 from django_agent_sessions.models import AuditEvent, MessageFeedback, Session, SessionAgent
-from django_agent_sessions.models.access import owns
 from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS
 from django_agent_sessions.models.querysets import is_valid_in_all_time_zones
+from django_agent_sessions.models.roles import owns
+from django_agent_sessions.models.users import with_owners
 from django_agent_sessions.queries import replicas
 from django_agent_sessions.queries.search import SearchResult, find_sessions
 
@@ -213,7 +214,8 @@ class SessionChangeList(KeysetChangeList):
         self, position: SessionListCursor | None, backwards: bool
     ) -> tuple[list[Session], bool]:
         """Return the sessions of a page, and whether more follow in that direction."""
-        sessions: Any = self.queryset.defer("metadata", "origin").annotate(
+        listed = with_owners(self.queryset.defer("metadata", "origin"))
+        sessions: Any = listed.annotate(
             has_good=has_feedback(MessageFeedback.Value.GOOD),
             has_bad=has_feedback(MessageFeedback.Value.BAD),
             has_comment=has_feedback(MessageFeedback.Value.NEUTRAL),

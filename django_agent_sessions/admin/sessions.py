@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib.admin import ShowFacets
 from django.contrib.admin.views.main import SEARCH_VAR
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import URLPattern
@@ -29,7 +29,6 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
 
     list_filter = FILTERS
     list_per_page = 50
-    list_select_related = ("owner",)
     # Shows the search box; get_search_results defines the search.
     search_fields = ("session_id",)
     # Only one order has an index; sorting a large table for each page would be slow.
@@ -85,6 +84,20 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
         sessions = super().get_queryset(request).using(bridge.database())
         return reach(request, SessionPermission.VIEW).filter(sessions)
 
+    def few(self, request: HttpRequest, **few: Any) -> QuerySet[Session]:
+        """Return those of few sessions, selected by their keys, that the user may see."""
+        sessions = super().get_queryset(request).using(bridge.database()).filter(**few)
+        return reach(request, SessionPermission.VIEW).find(sessions)
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Session | None:
+        """Return one session, which an access rule may decide by itself."""
+        try:
+            return self.few(request, pk=object_id).first()
+        except (ValidationError, ValueError):
+            return None
+
     def get_preserved_filters(self, request: HttpRequest) -> str:
         """Preserve the list's filters on the pages of a session, but not the search terms."""
         name = "_changelist_filters"
@@ -115,7 +128,7 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
     def get_urls(self) -> list[URLPattern]:
         """Put our URLs before Django's, whose ``<path:object_id>`` matches anything."""
         # Imported here to keep the start of processes and commands fast.
-        from . import redaction, reviews, timeline, transcript
+        from . import redaction, reviews, sharing, timeline, transcript
 
         urls = [
             *transcript.transcript_urls(self),
@@ -124,6 +137,7 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
             *redaction.redact_urls(self),
             *timeline.timeline_urls(self),
             *reviews.review_urls(self),
+            *sharing.sharing_urls(self),
             *saved_views.view_urls(self),
         ]
         return [*urls, *super().get_urls()]

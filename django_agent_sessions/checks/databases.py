@@ -9,8 +9,7 @@ from typing import Any
 from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as CheckWarning
-from django.db import DatabaseError, connections, router
-from django.db.models import Model
+from django.db import DatabaseError, connections
 
 from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
@@ -174,7 +173,7 @@ def check_audit_trigger(alias: str, **kwargs: Any) -> list[CheckMessage]:
 @register(Tags.models)
 @requires_valid("DATABASE", "FULL_TEXT_SEARCH", "MAX_CONNECTIONS")
 def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Check the database of the sessions: locks, isolation, pool, owners, full-text search."""
+    """Check the database of the sessions: locks, isolation, pool, full-text search."""
     alias = bridge.database()
     if alias not in connections:
         return []
@@ -206,7 +205,6 @@ def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
     if connections[alias].vendor == "postgresql":
         problems += _check_pool(alias, configuration.get("OPTIONS", {}).get("pool"))
         problems += _check_isolation(alias, configuration.get("OPTIONS", {}))
-    problems += _check_user_database(alias)
     if conf.get_settings().FULL_TEXT_SEARCH and connections[alias].vendor != "postgresql":
         problems.append(
             CheckWarning(
@@ -270,49 +268,3 @@ def _check_pool(alias: str, pool: Any) -> list[CheckMessage]:
 
 
 _PSYCOPG_POOL_SIZE = 4
-
-
-def _check_user_database(alias: str) -> list[CheckMessage]:
-    """Check that users and sessions share a database: a session's owner is a foreign key.
-
-    Asks the routers, not the databases. Their answer about a table is right only if they let Django
-    create the other table in the same database; otherwise the tables are created without Django.
-    """
-    from django.contrib.auth import get_user_model
-
-    from django_agent_sessions.models import Session
-
-    user = get_user_model()
-    users = router.db_for_write(user)
-    if users == alias:
-        return []
-    prefix = f"The sessions are in {alias!r} and the users in {users!r}"
-    problems = []
-    if _is_excluded(user, alias, beside=Session):
-        problems.append(f"{alias!r} has no table of users, so sessions cannot be written")
-    if _is_excluded(Session, users, beside=user):
-        problems.append(f"{users!r} has no table of sessions, so users cannot be deleted")
-    if problems:
-        return [
-            Error(
-                f"{prefix}, and the routers separate their tables: {'; '.join(problems)}",
-                hint="Keep both in one database: a session's owner is a foreign key. With two "
-                "databases only sessions without owners work, and only if allow_migrate of your "
-                "routers creates the tables of all apps in both.",
-                id="agent_sessions.E008",
-            )
-        ]
-    return [
-        CheckWarning(
-            f"{prefix}: a session's owner is a foreign key, which cannot cross databases",
-            hint="Keep both in one database. With two, only sessions without owners work.",
-            id="agent_sessions.W002",
-        )
-    ]
-
-
-def _is_excluded(model: type[Model], alias: str, *, beside: type[Model]) -> bool:
-    """Return whether the routers create the table ``beside`` in a database, but not this one."""
-    return router.allow_migrate_model(alias, beside) and not router.allow_migrate_model(
-        alias, model
-    )

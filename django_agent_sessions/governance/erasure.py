@@ -32,9 +32,11 @@ from django_agent_sessions.exceptions import ConfigurationError, ReasonRequiredE
 from django_agent_sessions.models import (
     AuditEvent,
     Blob,
+    Participant,
     RedactedOriginal,
     Session,
     SessionMessage,
+    ShareLink,
     deletion,
     holds,
 )
@@ -159,6 +161,7 @@ class _Erasure:
             "notes": self.data.notes.count(),
             "objects": self.data.objects.count(),
             "files": self._blobs().count(),
+            "participations": self.data.participations.count(),
             "usage": self.data.usage.count(),
             "audit_events": self.data.audit_events.count(),
             "fork_sessions": len(self.fork_keys),
@@ -194,6 +197,8 @@ class _Erasure:
             self.data.sessions.delete()
             deletion.delete_tombstones(Session.objects.using(self.using))
         self.data.objects.delete()
+        self.data.participations.delete()
+        self._leave_unnamed()
         self.data.usage.delete()
         self._pseudonymize_reviews()
         audit.pseudonymize(str(self.key), self.names, self.person, using=self.using)
@@ -260,6 +265,12 @@ class _Erasure:
         """Delete the digests of redacted messages, which outlive a session otherwise."""
         own = self.data.sessions.order_by().values("pk")
         RedactedOriginal.objects.using(self.using).filter(session__in=own).delete()
+
+    def _leave_unnamed(self) -> None:
+        """Blank who added participants and created links in sessions of others."""
+        key = str(self.key)
+        Participant.objects.using(self.using).filter(added_by=key).update(added_by="")
+        ShareLink.objects.using(self.using).filter(created_by=key).update(created_by="")
 
     # --- the receipt -------------------------------------------------------------------------
 

@@ -7,19 +7,21 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.contrib.auth import get_user_model
 from django.db.models import Exists, OuterRef, QuerySet
 
 from django_agent_sessions.models import (
     AuditEvent,
     MessageFeedback,
     Note,
+    Participant,
     Review,
     Session,
     SessionMessage,
+    ShareLink,
     StoredObject,
     UsageRollup,
 )
+from django_agent_sessions.models.users import users
 
 _BATCH = 500
 _SHORTEST_NAME = 3
@@ -34,7 +36,7 @@ class PersonData:
 
     def user(self) -> Any | None:
         """Return the user's row, if there is one."""
-        return get_user_model()._default_manager.using(self.using).filter(pk=self.key).first()
+        return users(self.using).filter(pk=self.key).first()
 
     @property
     def sessions(self) -> Any:
@@ -56,6 +58,16 @@ class PersonData:
     @property
     def objects(self) -> Any:
         return StoredObject.objects.using(self.using).filter(owner=self.key)
+
+    @property
+    def participations(self) -> QuerySet[Participant]:
+        """The person's roles in sessions of others."""
+        return Participant.objects.using(self.using).filter(user=self.key)
+
+    @property
+    def links(self) -> QuerySet[ShareLink]:
+        """The share links of the person's sessions."""
+        return ShareLink.objects.using(self.using).filter(session__owner=self.key)
 
     @property
     def usage(self) -> QuerySet[UsageRollup]:

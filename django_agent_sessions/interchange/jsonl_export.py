@@ -32,6 +32,7 @@ from django_agent_sessions.models import (
     SessionMultiAgent,
 )
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT, StoredText
+from django_agent_sessions.models.users import with_owners
 
 from .json_rows import json_object, plain, read_row, without_suffix
 from .jsonl_blobs import OnBlob, OnLost, each_blob
@@ -167,7 +168,7 @@ def _line(
     if reviews:
         found = _reviews(alias, OuterRef("pk"))
         present |= {f"has_{name}": Exists(rows) for name, rows in found.items()}
-    sessions = Session.objects.using(alias).select_related("owner").annotate(**present)
+    sessions = with_owners(Session.objects.using(alias)).annotate(**present)
     session: Any = sessions.filter(pk=key).first()
     if session is None:
         return

@@ -31,6 +31,7 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.models import MessageFeedback, Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
+from django_agent_sessions.models.users import with_owners
 
 from .row_pages import RowDict, each_message
 
@@ -77,7 +78,7 @@ def export_markdown(
     if feedback_by is not None:
         feedback = feedback.filter(user=feedback_by)
     rated = Exists(feedback.filter(session=OuterRef("pk")))
-    rows = Session.objects.using(alias).select_related("owner").annotate(rated=rated)
+    rows = with_owners(Session.objects.using(alias)).annotate(rated=rated)
     row: Any = rows.filter(pk=session.pk).first()
     if row is None:
         return

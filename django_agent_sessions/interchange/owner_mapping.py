@@ -12,7 +12,9 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.utils.module_loading import import_string
 
+from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError, SessionNotFoundError
+from django_agent_sessions.models.users import users
 from django_agent_sessions.values.owners import EVERYBODY, NO_KEY, NOBODY, owner_key
 
 from .sources import Skipped, SourceSession
@@ -122,14 +124,15 @@ def owners_from_function(path: str) -> OwnerOf:
 
 def find_user(name: str, column: str = "user", *, using: str | None = None) -> Any:
     """Return a user's primary key; raise if it does not exist or is ambiguous."""
-    model = get_user_model()
-    users = model._default_manager.using(using)
+    rows = users(bridge.database(using))
     found = set()
     if column in ("user", "username"):
-        found |= set(users.filter(**{model.USERNAME_FIELD: name}).values_list("pk", flat=True)[:2])
+        found |= set(
+            rows.filter(**{get_user_model().USERNAME_FIELD: name}).values_list("pk", flat=True)[:2]
+        )
     if column in ("user", "user_id"):
         with contextlib.suppress(*NO_KEY):
-            found |= set(users.filter(pk=name).values_list("pk", flat=True))
+            found |= set(rows.filter(pk=name).values_list("pk", flat=True))
     if not found:
         raise SessionNotFoundError(f"user {name!r} does not exist")
     if len(found) > 1:
@@ -142,7 +145,7 @@ def find_user(name: str, column: str = "user", *, using: str | None = None) -> A
 
 def _require_user(key: Any, using: str) -> None:
     try:
-        exists = get_user_model()._default_manager.using(using).filter(pk=key).exists()
+        exists = users(using).filter(pk=key).exists()
     except NO_KEY:
         exists = False
     if not exists:

@@ -56,6 +56,8 @@ _SNAPSHOT = ("id", "agent_id", "multi_agent_id", "snapshot_id", "branch", "creat
 _OBJECT = ("id", "namespace", "scope", "session_id", "key", "size", "created_at", "updated_at")
 _COPY = ("id", "agent_id", "branch", "message_id", "source", "role", "created_at")
 _EVENT = ("id", "action", "session", "target", "created_at")
+_PARTICIPATION = ("id", "session_id", "role", "added_at")
+_LINK = ("id", "session_id", "created_at", "expires_at", "revoked_at")
 _USAGE = ("dimension", "period", "sessions", "messages", "input_tokens", "output_tokens", "cost")
 _README = """\
 Everything that is stored about a person in agent sessions.
@@ -68,6 +70,8 @@ sessions/KEY/snapshots.jsonl    states of its agents at earlier times
 forks/KEY.jsonl                 copies of the person's messages in sessions that others own
 objects.jsonl, objects/KEY      data that agents stored
 feedback.jsonl                  ratings and comments of the person
+participations.jsonl            sessions of others that the person reads or writes
+links.jsonl                     share links of the person's sessions
 usage.jsonl                     figures by month (owner) and by day (owner_day)
 audit.jsonl                     what the person did, and what was done with the person's sessions
 problems.txt                    what could not be read; missing if everything was
@@ -101,6 +105,9 @@ class PersonExport(Iterator[bytes]):
         for (key,) in each_row(self._objects()):
             yield f"objects/{key}", object_pieces(self._person.using, key)
         yield "feedback.jsonl", encode_in_chunks(self._feedback())
+        participations = self._rows(self._person.participations, _PARTICIPATION)
+        yield "participations.jsonl", encode_in_chunks(participations)
+        yield "links.jsonl", encode_in_chunks(self._rows(self._person.links, _LINK))
         yield "usage.jsonl", encode_in_chunks(self._rows(self._person.usage, _USAGE))
         yield "audit.jsonl", encode_in_chunks(self._events())
         if self.problems:

@@ -27,6 +27,7 @@ from django_agent_sessions.governance.reasons import clean_reason
 from django_agent_sessions.interchange.owner_mapping import find_user
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.querysets import SessionQuerySet, is_valid_in_all_time_zones
+from django_agent_sessions.models.users import users
 from django_agent_sessions.values.ids import SessionKey
 from django_agent_sessions.values.owners import owner_key
 
@@ -189,9 +190,8 @@ def get_actor(options: dict[str, Any], using: str) -> Any:
     program = options["program"]
     if not program.strip():
         raise CommandError("--program requires a name")
-    users = get_user_model()
     # The audit trail would attribute the action to that user.
-    if users._default_manager.using(using).filter(**{users.USERNAME_FIELD: program}).exists():
+    if users(using).filter(**{get_user_model().USERNAME_FIELD: program}).exists():
         raise CommandError(f"{program!r} is a user: use --actor instead of --program")
     return program
 
@@ -217,4 +217,4 @@ def _user(name: str, using: str) -> Any:
             f"--actor {name!r} matches no user or several: use a username or primary key, "
             "or --program for a program"
         ) from None
-    return get_user_model()._default_manager.using(using).get(pk=key)
+    return users(using).get(pk=key)

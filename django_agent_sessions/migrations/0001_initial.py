@@ -7,6 +7,7 @@ from django.db import migrations, models
 
 import django_agent_sessions.models.fields
 import django_agent_sessions.models.sessions
+import django_agent_sessions.models.users
 import django_agent_sessions.values.ids
 from django_agent_sessions.sql.audit_trigger import CREATE_TRIGGER, DROP_TRIGGER
 
@@ -247,7 +248,7 @@ class Migration(migrations.Migration):
                 ("expires_at", models.DateTimeField(blank=True, null=True, verbose_name="expires")),
                 (
                     "owner",
-                    models.ForeignKey(
+                    django_agent_sessions.models.users.UserKey(
                         blank=True,
                         db_index=False,
                         null=True,
@@ -268,6 +269,7 @@ class Migration(migrations.Migration):
                     ("view_original", "Can view the originals of redacted messages"),
                     ("export", "Can export conversations"),
                     ("review_session", "Can review sessions"),
+                    ("share", "Can share conversations"),
                 ],
             },
         ),
@@ -410,6 +412,10 @@ class Migration(migrations.Migration):
                             ("note_deleted", "note deleted"),
                             ("labeled", "labels changed"),
                             ("reviewed", "review changed"),
+                            ("participant_added", "participant added"),
+                            ("participant_removed", "participant removed"),
+                            ("link_created", "share link created"),
+                            ("link_revoked", "share link revoked"),
                         ],
                         max_length=32,
                         verbose_name="action",
@@ -1298,10 +1304,10 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "owner",
-                    models.ForeignKey(
+                    django_agent_sessions.models.users.UserKey(
                         blank=True,
                         null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
+                        on_delete=django_agent_sessions.models.users.cascade,
                         related_name="+",
                         to=settings.AUTH_USER_MODEL,
                         verbose_name="owner",
@@ -1414,6 +1420,130 @@ class Migration(migrations.Migration):
                 "verbose_name": "usage of a turn",
                 "verbose_name_plural": "usage of turns",
                 "ordering": ["agent", "branch", "turn"],
+            },
+        ),
+        migrations.CreateModel(
+            name="Participant",
+            fields=[
+                (
+                    "id",
+                    models.UUIDField(
+                        default=django_agent_sessions.values.ids.new_id,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "role",
+                    models.CharField(
+                        choices=[("reader", "reader"), ("writer", "writer")],
+                        max_length=16,
+                        verbose_name="role",
+                    ),
+                ),
+                (
+                    "added_by",
+                    django_agent_sessions.models.fields.IdField(
+                        blank=True,
+                        default="",
+                        editable=False,
+                        max_length=255,
+                        verbose_name="added by",
+                    ),
+                ),
+                (
+                    "added_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, editable=False, verbose_name="added"
+                    ),
+                ),
+                (
+                    "session",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="participants",
+                        to="agent_sessions.session",
+                    ),
+                ),
+                (
+                    "user",
+                    django_agent_sessions.models.users.UserKey(
+                        db_index=False,
+                        on_delete=django_agent_sessions.models.users.cascade,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                        verbose_name="user",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "participant",
+                "verbose_name_plural": "participants",
+                "ordering": ["id"],
+                "indexes": [
+                    models.Index(fields=["user", "session"], name="agent_sessions_partic_user")
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("session", "user"), name="agent_sessions_participant_unique"
+                    )
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="ShareLink",
+            fields=[
+                (
+                    "id",
+                    models.UUIDField(
+                        default=django_agent_sessions.values.ids.new_id,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "token_hash",
+                    models.CharField(
+                        editable=False, max_length=64, unique=True, verbose_name="hash"
+                    ),
+                ),
+                ("expires_at", models.DateTimeField(verbose_name="expires")),
+                (
+                    "revoked_at",
+                    models.DateTimeField(editable=False, null=True, verbose_name="revoked"),
+                ),
+                (
+                    "created_by",
+                    django_agent_sessions.models.fields.IdField(
+                        blank=True,
+                        default="",
+                        editable=False,
+                        max_length=255,
+                        verbose_name="created by",
+                    ),
+                ),
+                (
+                    "created_at",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, editable=False, verbose_name="created"
+                    ),
+                ),
+                (
+                    "session",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="share_links",
+                        to="agent_sessions.session",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "share link",
+                "verbose_name_plural": "share links",
+                "ordering": ["id"],
             },
         ),
         migrations.CreateModel(
@@ -1627,8 +1757,8 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "user",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
+                    django_agent_sessions.models.users.UserKey(
+                        on_delete=django_agent_sessions.models.users.cascade,
                         related_name="+",
                         to=settings.AUTH_USER_MODEL,
                         verbose_name="user",

@@ -31,6 +31,7 @@ from .sessions import (
     SessionRelated,
     cascade_unless_held,
 )
+from .sharing import Participant, ShareLink
 from .timeline import (
     Branch,
     RedactedOriginal,
@@ -53,6 +54,7 @@ __all__ = [
     "MessageFeedback",
     "Note",
     "Operation",
+    "Participant",
     "RedactedOriginal",
     "Review",
     "RunLease",
@@ -62,6 +64,7 @@ __all__ = [
     "SessionMessage",
     "SessionMultiAgent",
     "SessionRelated",
+    "ShareLink",
     "Snapshot",
     "StoredObject",
     "StoredPart",

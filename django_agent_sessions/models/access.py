@@ -1,19 +1,20 @@
 """Which sessions a viewer reaches: the rule of ``AGENT_SESSIONS["ACCESS"]``.
 
 The API and the admin ask :func:`reach_of` for the sessions of other users. Every answer is a
-condition of SQL, so that lists, details, searches and streams are decided by the same rule.
+condition of SQL, so that lists, details, searches and streams are decided by the same rule, unless
+the rule decides each session by itself.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from django.db import Error
-from django.db.models import Func, Q, QuerySet, Value
+from django.db.models import Q, QuerySet
 from django.utils.module_loading import import_string
 
 from django_agent_sessions import conf
@@ -21,7 +22,7 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.permissions import SessionPermission, has_permissions
-from django_agent_sessions.values.owners import EVERYBODY, Everybody, reached
+from django_agent_sessions.values.owners import EVERYBODY, Everybody
 
 logger = logging.getLogger(__name__)
 
@@ -54,16 +55,63 @@ class AccessRule:
         """
         return EVERYBODY if has_permissions(user, action) else None
 
+    def permits(self, user: Any, action: SessionPermission, session: Session) -> bool | None:
+        """Return whether a user may do something in one session.
+
+        Override it for what SQL cannot express. It then decides alone wherever sessions are named
+        by their keys, and :meth:`sessions` decides what lists, searches and their actions have.
+
+        Args:
+            user: The user of the request.
+            action: What the user wants to do.
+            session: The session, perhaps without its metadata.
+
+        Returns:
+            ``None``, the default, to ask :meth:`sessions`.
+        """
+        return None
+
+
+class ObjectPermissions(AccessRule):
+    """A rule for authentication back ends that answer for objects: ``has_perm(name, session)``.
+
+    Django's permissions for all sessions are valid as before. A back end is asked about one
+    session at a time, so lists have what :meth:`listed` returns, and nothing by default.
+    """
+
+    def sessions(
+        self, user: Any, action: SessionPermission
+    ) -> Q | QuerySet[Session] | Everybody | None:
+        granted = super().sessions(user, action)
+        return self.listed(user, action) if granted is None else granted
+
+    def listed(
+        self, user: Any, action: SessionPermission
+    ) -> Q | QuerySet[Session] | Everybody | None:
+        """Return the sessions in lists for users who do not have the permission for all of them.
+
+        It must not have more than the back end permits: rows of a list are not asked for.
+        """
+        return None
+
+    def permits(self, user: Any, action: SessionPermission, session: Session) -> bool:
+        if has_permissions(user, action):
+            return True
+        return bool(user.has_perm(f"{Session._meta.app_label}.{action}", session))
+
 
 @dataclass(frozen=True, slots=True)
 class SessionReach:
     """The sessions in which a viewer may do something; false if there can be none."""
 
     condition: Q | None
-    """Empty for all sessions, None for no sessions."""
+    """Of lists; empty for all sessions, None for no sessions."""
+
+    permits: Callable[[Session], bool] | None = None
+    """What decides for one session, if it is not the condition."""
 
     def __bool__(self) -> bool:
-        return self.condition is not None
+        return self.condition is not None or self.permits is not None
 
     @property
     def is_everything(self) -> bool:
@@ -74,8 +122,16 @@ class SessionReach:
         """Return those of the sessions that are reached."""
         return sessions.none() if self.condition is None else sessions.filter(self.condition)
 
+    def find(self, few: S) -> S:
+        """Return those of a few sessions, which are selected by their keys, that are reached."""
+        if self.permits is None:
+            return self.filter(few)
+        return few.filter(pk__in=self.among(few.defer("metadata", "origin")))
+
     def among(self, sessions: Iterable[Session]) -> set[Any]:
         """Return the keys of those that are reached; queries only if the rule has a condition."""
+        if self.permits is not None:
+            return {session.pk for session in sessions if self.permits(session)}
         keys = {session.pk for session in sessions}
         if not self.condition:
             return keys if self else set()
@@ -92,13 +148,16 @@ def reach_of(viewer: Any, *actions: SessionPermission) -> SessionReach:
 
     Raises ``ConfigurationError`` if ``ACCESS`` is not an access rule or returns something else.
     """
-    rule, condition = access_rule(conf.get_settings().ACCESS), Q()
+    rule, permits = access_rule(conf.get_settings().ACCESS), None
+    if rule.permits is not AccessRule.permits and actions:
+        permits = functools.partial(_permits, rule, viewer, actions)
+    condition = Q()
     for action in actions:
         part = _condition(rule, viewer, action)
         if part is None:
-            return SessionReach(None)
+            return SessionReach(None, permits)
         condition &= part
-    return SessionReach(condition)
+    return SessionReach(condition, permits)
 
 
 @functools.cache
@@ -117,6 +176,26 @@ def access_rule(path: str | None) -> type[AccessRule]:
             f"AGENT_SESSIONS['ACCESS'] is {path!r}, which is not a subclass of AccessRule"
         )
     return rule
+
+
+def _permits(
+    rule: type[AccessRule], viewer: Any, actions: Iterable[SessionPermission], session: Session
+) -> bool:
+    """Return whether a rule permits all of these in a session; an error denies it."""
+    for action in actions:
+        try:
+            answer = rule().permits(viewer, action, session)
+        except Error:
+            raise
+        except Exception:
+            logger.exception("%s failed and denies %s", rule.__qualname__, action)
+            return False
+        if answer is None:
+            listed = _condition(rule, viewer, action)
+            answer = listed is not None and SessionReach(listed).includes(session)
+        if answer is not True:
+            return False
+    return True
 
 
 def _condition(rule: type[AccessRule], viewer: Any, action: SessionPermission) -> Q | None:
@@ -141,29 +220,3 @@ def _condition(rule: type[AccessRule], viewer: Any, action: SessionPermission) -
         f"{rule.__qualname__}.sessions returned {type(answer).__name__}{'()' * (answer == Q())}, "
         "not a condition, a queryset of sessions, EVERYBODY or None"
     )
-
-
-def owned_by_viewer(viewer: Any) -> Q:
-    """Return the condition for a viewer's own sessions; nothing matches for an anonymous one.
-
-    The key is in a subquery, so that PostgreSQL does not plan with its statistics. For a user with
-    many sessions it would expect to find enough of them among the most recent sessions of all
-    users, and scan all of those if it does not.
-    """
-    if viewer.pk is None:
-        return Q(pk__in=[])
-    key = Value(viewer.pk, output_field=_owner_column())
-    return reached(Func(key, template="(SELECT %(expressions)s)"))
-
-
-def owns(viewer: Any, session: Session) -> bool:
-    """Return whether a viewer owns a session; reads by the owner are not recorded."""
-    if session.owner_id is None or viewer.pk is None:
-        return False
-    # A user that a token describes has no row, and its key may be text.
-    return bool(_owner_column().to_python(viewer.pk) == session.owner_id)
-
-
-def _owner_column() -> Any:
-    column: Any = Session._meta.get_field("owner")
-    return column.target_field

@@ -43,6 +43,10 @@ class AuditEvent(models.Model):
         NOTE_DELETED = "note_deleted", _("note deleted")
         LABELED = "labeled", _("labels changed")
         REVIEWED = "reviewed", _("review changed")
+        PARTICIPANT_ADDED = "participant_added", _("participant added")
+        PARTICIPANT_REMOVED = "participant_removed", _("participant removed")
+        LINK_CREATED = "link_created", _("share link created")
+        LINK_REVOKED = "link_revoked", _("share link revoked")
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     action = models.CharField(_("action"), max_length=32, choices=Action)

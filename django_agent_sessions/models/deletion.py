@@ -33,7 +33,7 @@ MAX_MESSAGES = 10_000
 TOMBSTONE_NAMESPACE = "\x7fdeleted"
 """Namespace of tombstones. No store can have it."""
 
-_WORDS_OF_READERS = ("feedback", "notes", "labels", "review")
+_BESIDE_MESSAGES = ("feedback", "notes", "labels", "review", "participants", "share_links")
 
 session_tombstoned = Signal()
 """Sent in each transaction that deletes only some messages of a session, which is locked and not
@@ -160,7 +160,7 @@ def _key_before_batch(messages: models.QuerySet[Any]) -> UUID | None:
 def _make_tombstone(row: models.QuerySet[Any], session: Any) -> None:
     """Take a locked session's id and owner, so that it cannot be found, and record its deletion."""
     session_tombstoned.send(sender=type(session), instance=session, using=row.db)
-    for name in _WORDS_OF_READERS:
+    for name in _BESIDE_MESSAGES:
         related: Any = row.model._meta.get_field(name).related_model
         related._base_manager.using(row.db).filter(session=session.pk).delete()
     if session.namespace != TOMBSTONE_NAMESPACE:

@@ -5,7 +5,8 @@
 * ``add_session`` and ``change_session``: fork;
 * ``delete_session``: delete sessions;
 * ``add_messagefeedback``: rate messages;
-* ``review_session``: notes, labels, state and assignee of a review.
+* ``review_session``: notes, labels, state and assignee of a review;
+* ``share``: add participants, and create links.
 
 Reading the content of messages has permissions of its own.
 """
@@ -33,6 +34,7 @@ class SessionPermission(StrEnum):
     VIEW_STATE = "view_sessionagent"
     EXPORT = "export"
     REVIEW = "review_session"
+    SHARE = "share"
     VIEW_AUDIT = "view_auditevent"
     VIEW_USAGE = "view_usagerollup"
     VIEW_OPERATIONS = "view_operation"

@@ -9,6 +9,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
+from django_agent_sessions.models.users import UserKey, cascade
 from django_agent_sessions.values.ids import new_id
 
 
@@ -24,10 +25,10 @@ class SavedView(models.Model):
     """Filters, columns and order of the admin's list of sessions, under a name."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    user = models.ForeignKey(
+    user = UserKey(
         settings.AUTH_USER_MODEL,
         verbose_name=_("user"),
-        on_delete=models.CASCADE,
+        on_delete=cascade,
         related_name="+",
     )
     name = models.CharField(_("name"), max_length=80)

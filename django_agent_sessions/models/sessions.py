@@ -10,6 +10,7 @@ from django.db.models.deletion import Collector
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from django_agent_sessions.db import bridge
 from django_agent_sessions.models import deletion, holds
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.models.fields import (
@@ -21,6 +22,7 @@ from django_agent_sessions.models.fields import (
 from django_agent_sessions.models.holds import HeldModel
 from django_agent_sessions.models.querysets import MessageQuerySet, RowQuerySet, SessionQuerySet
 from django_agent_sessions.models.shared_text import store_whole_payloads
+from django_agent_sessions.models.users import UserKey, users_are_beside
 from django_agent_sessions.values.ids import MAX_SCOPE_LENGTH, SessionKey, new_id
 
 MAIN_BRANCH = 0
@@ -32,18 +34,31 @@ def cascade_unless_held(
 ) -> None:
     """Delete a user's sessions with the user; an ``on_delete``.
 
-    Raises ``LegalHoldError``, a ``ProtectedError``, if a session is under legal hold.
+    Raises ``LegalHoldError``, a ``ProtectedError``, if a session is under legal hold. Sessions in
+    another database are deleted after the user: see ``models.users.delete_elsewhere``.
     """
+    beside = users_are_beside(bridge.database())
+    if not beside:
+        # The admin's confirmation page would join the users.
+        sub_objs = sub_objs.using(bridge.database()).select_related(None)
+    if not sub_objs:
+        return
     holds.check_none_held(sub_objs, "the user owns sessions")
     if hasattr(collector, "add_edge") and hasattr(collector, "model_objs"):
         # The admin's confirmation page: CASCADE would read every message completely.
+        users: Any = field.related_model
+        owners = {owner.pk: owner for owner in collector.data.get(users, ())}
         for session in sub_objs:
-            collector.add_edge(getattr(session, field.name), session)
+            owner = owners.get(session.owner_id) or getattr(session, field.name)
+            collector.add_edge(owner, session)
             # The page shows their number.
             collector.model_objs[Session].add(session)
         collector.add(sub_objs)
-    else:
+    elif beside:
         models.CASCADE(collector, field, sub_objs, using)
+
+
+cascade_unless_held.lazy_sub_objs = True  # type: ignore[attr-defined] # read by Django
 
 
 class Session(HeldModel):
@@ -54,7 +69,7 @@ class Session(HeldModel):
     scope = IdField(_("scope"), max_length=MAX_SCOPE_LENGTH, blank=True, default="")
     session_id = IdField(_("session id"))
     session_type = models.CharField(_("type"), max_length=32, default="AGENT")
-    owner = models.ForeignKey(
+    owner = UserKey(
         settings.AUTH_USER_MODEL,
         verbose_name=_("owner"),
         null=True,
@@ -130,6 +145,7 @@ class Session(HeldModel):
             ("view_original", _("Can view the originals of redacted messages")),
             ("export", _("Can export conversations")),
             ("review_session", _("Can review sessions")),
+            ("share", _("Can share conversations")),
         ]
         constraints = [
             models.UniqueConstraint(

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.models.fields import ExactJSONField, IdField
 from django_agent_sessions.models.querysets import RowQuerySet
+from django_agent_sessions.models.users import UserKey, cascade
 from django_agent_sessions.values.ids import MAX_SCOPE_LENGTH, new_id
 
 from .sessions import MAIN_BRANCH, Session, SessionAgent, SessionMultiAgent, SessionRelated
@@ -142,12 +143,12 @@ class StoredObject(SessionRelated):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     namespace = IdField(_("namespace"), blank=True, default="")
     scope = IdField(_("scope"), max_length=MAX_SCOPE_LENGTH, blank=True, default="")
-    owner = models.ForeignKey(
+    owner = UserKey(
         settings.AUTH_USER_MODEL,
         verbose_name=_("owner"),
         null=True,
         blank=True,
-        on_delete=models.CASCADE,
+        on_delete=cascade,
         related_name="+",
     )
     session = models.ForeignKey(

@@ -14,10 +14,20 @@ from rest_framework.exceptions import ValidationError
 from django_agent_sessions import audit
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent, Session
-from django_agent_sessions.models.access import owned_by_viewer, owns, reach_of
+from django_agent_sessions.models.access import SessionReach, reach_of
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
 from django_agent_sessions.models.permissions import REVIEWING, SessionPermission
 from django_agent_sessions.models.querysets import SessionQuerySet
+from django_agent_sessions.models.roles import (
+    PARTICIPANTS,
+    SessionRole,
+    has_role,
+    owned_by_viewer,
+    owns,
+    role_in,
+    shared_with_viewer,
+    with_role,
+)
 
 SCOPE = "scope"
 """The query parameter that asks for the sessions of other users, too."""
@@ -28,13 +38,19 @@ SCOPE_ALL = "all"
 SCOPE_OWN = "own"
 """The value of ``scope`` for the user's own sessions, which is the default."""
 
+SCOPE_SHARED = "shared"
+"""The value of ``scope`` for the sessions in which the user is a participant."""
+
+API_SCOPES = (SCOPE_OWN, SCOPE_SHARED, SCOPE_ALL)
+
 
 class SessionAccess:
     """What a view knows about the user of its request; mixed into every view of the API.
 
-    A session of another user is reached with ``?scope=all`` only, and only if the access rule
-    permits ``view_session`` and ``read_transcript``; what is read is recorded. Every other request
-    is a 404, whether the session exists or not.
+    A user reaches the own sessions, and those in which the user is a participant. Any other session
+    is reached with ``?scope=all`` only, and only if the access rule permits ``view_session`` and
+    ``read_transcript``. What is read of other users is recorded. Every other request is a 404,
+    whether the session exists or not.
     """
 
     owner_may: ClassVar[Collection[SessionPermission]] = frozenset(
@@ -46,9 +62,18 @@ class SessionAccess:
             SessionPermission.DELETE,
             SessionPermission.REDACT,
             SessionPermission.EXPORT,
+            SessionPermission.SHARE,
         }
     )
     """What owners may do with their own sessions without having the permission."""
+
+    reader_may: ClassVar[Collection[SessionPermission]] = frozenset({SessionPermission.READ})
+    """All that participants may do who are readers."""
+
+    writer_may: ClassVar[Collection[SessionPermission]] = frozenset(
+        {SessionPermission.READ, SessionPermission.RATE}
+    )
+    """What participants may do who are writers, besides adding messages."""
 
     namespace: ClassVar[str | None] = None
     """The only namespace whose sessions are reached; ``None`` for all."""
@@ -64,35 +89,46 @@ class SessionAccess:
         return bridge.database()
 
     @property
+    def asked_scope(self) -> str:
+        """The request's ``scope``; raises for a wrong one."""
+        scope: str = self.request.query_params.get(SCOPE, SCOPE_OWN)
+        if scope not in API_SCOPES:
+            raise ValidationError(
+                {SCOPE: [f"Must be {', '.join(API_SCOPES[:-1])} or {API_SCOPES[-1]}."]}
+            )
+        return scope
+
+    @property
     def asks_for_everybody(self) -> bool:
         """Whether the request asks for other users' sessions; raises for a wrong ``scope``."""
-        scope = self.request.query_params.get(SCOPE, SCOPE_OWN)
-        if scope not in (SCOPE_OWN, SCOPE_ALL):
-            raise ValidationError({SCOPE: [f"Must be {SCOPE_OWN} or {SCOPE_ALL}."]})
-        return bool(scope == SCOPE_ALL)
+        return self.asked_scope == SCOPE_ALL
 
-    def accessible_sessions(self) -> SessionQuerySet:
+    def accessible_sessions(self, **few: Any) -> SessionQuerySet:
         """Return the sessions that the request reaches, without those that are being deleted.
 
+        ``few`` are look-ups that select few sessions by their keys: a rule may decide each of them.
         Raises ``Http404`` if the request asks for other users' sessions and may not. A stream calls
         it again and again, because permissions may be taken away.
         """
+        sessions = self._in_namespace(Session.objects.using(self.using).filter(**few))
         if not self.asks_for_everybody:
-            return self.own_sessions()
-        return self.reached_sessions().exclude(namespace=TOMBSTONE_NAMESPACE)
+            return sessions.filter(self._in_role())
+        sessions, reach = sessions.exclude(namespace=TOMBSTONE_NAMESPACE), self._rule()
+        return reach.find(sessions) if few else reach.filter(sessions)
 
-    def reached_sessions(self) -> SessionQuerySet:
-        """Return the accessible sessions and, of all users', those that are being deleted.
+    def listed_sessions(self) -> SessionQuerySet:
+        """Return the sessions of a list, and those of all users that are being deleted.
 
-        Searches take these: a condition on every session would make them read every session.
+        By default these are the user's own: shared ones are listed by ``?scope=shared``, so that
+        each list is read in the order of its index. Searches take these: a condition on every
+        session would make them read every session.
         """
-        if not self.asks_for_everybody:
-            return self.own_sessions()
-        # Both permissions, as in the admin: VIEW lists sessions, READ reads their messages.
-        reach = reach_of(self.request.user, SessionPermission.VIEW, SessionPermission.READ)
-        if not reach:
-            raise Http404
-        return self._in_namespace(reach.filter(Session.objects.using(self.using)))
+        if self.asks_for_everybody:
+            return self._in_namespace(self._rule().filter(Session.objects.using(self.using)))
+        if self.asked_scope == SCOPE_SHARED:
+            sessions = Session.objects.using(self.using)
+            return self._in_namespace(sessions.filter(shared_with_viewer(self.request.user)))
+        return self.own_sessions()
 
     def own_sessions(self) -> SessionQuerySet:
         """Return the user's own sessions, whatever ``scope`` the request has."""
@@ -101,34 +137,36 @@ class SessionAccess:
 
     def sessions_with(self, *needed: SessionPermission) -> SessionQuerySet:
         """Return the accessible sessions in which the user has all of these permissions."""
-        sessions = self.accessible_sessions()
-        needed_of_others = reach_of(self.request.user, *needed).condition
-        needed_of_own = reach_of(
-            self.request.user,
-            *(permission for permission in needed if permission not in self.owner_may),
-        ).condition
-        allowed = Q(pk__in=[])
+        user, allowed = self.request.user, Q(pk__in=[])
+        needed_of_own = reach_of(user, *self._beyond(needed)).condition
         if needed_of_own is not None:
-            allowed |= owned_by_viewer(self.request.user) & needed_of_own
-        if needed_of_others is not None:
-            allowed = allowed | needed_of_others if needed_of_others else Q()
-        return sessions.filter(allowed)
+            allowed |= owned_by_viewer(user) & needed_of_own
+        if self.asks_for_everybody:
+            needed_of_others = reach_of(user, *needed).condition
+            if needed_of_others is not None:
+                allowed = allowed | needed_of_others if needed_of_others else Q()
+        else:
+            roles = [role for role in PARTICIPANTS if set(needed) <= self._may(role)]
+            allowed |= has_role(user, roles)
+        return self.accessible_sessions().filter(allowed)
 
     def session(self, key: Any, *needed: SessionPermission) -> Session:
         """Return a session without its metadata; raise ``Http404`` if it is out of reach."""
-        return self._first_or_404(self.accessible_sessions().filter(pk=key), needed)
+        return self._first_or_404(self.accessible_sessions(pk=key), needed)
 
     def sessions_by_key(
         self, keys: Collection[UUID], *needed: SessionPermission
     ) -> dict[UUID, Session]:
         """Return what :meth:`session` would of many sessions; those out of reach are missing."""
-        rows = list(self._summaries(self.accessible_sessions().filter(pk__in=keys)))
+        rows = list(self._summaries(self.accessible_sessions(pk__in=keys)))
         own = [row for row in rows if self.owns(row)]
-        needed_of_own = [each for each in needed if each not in self.owner_may]
-        allowed = reach_of(self.request.user, *needed_of_own).among(own)
+        allowed = reach_of(self.request.user, *self._beyond(needed)).among(own)
         if len(own) < len(rows):
             others = [row for row in rows if not self.owns(row)]
-            allowed |= reach_of(self.request.user, *needed).among(others)
+            if self.asks_for_everybody:
+                allowed |= reach_of(self.request.user, *needed).among(others)
+            else:
+                allowed |= {row.pk for row in others if self.has_permissions(row, *needed)}
         return {row.pk: row for row in rows if row.pk in allowed}
 
     def session_of(self, rows: QuerySet[Any], *needed: SessionPermission) -> Session:
@@ -136,7 +174,7 @@ class SessionAccess:
 
         The rows decide the session, not a name in the URL.
         """
-        sessions = self.accessible_sessions().filter(pk__in=rows.values("session"))
+        sessions = self.accessible_sessions(pk__in=rows.values("session"))
         return self._first_or_404(sessions, needed)
 
     def _first_or_404(
@@ -148,21 +186,63 @@ class SessionAccess:
         return row
 
     def _summaries(self, sessions: SessionQuerySet) -> SessionQuerySet:
-        return sessions.defer("metadata", "origin")
+        return self.with_role(sessions.defer("metadata", "origin"))
+
+    def with_role(self, sessions: SessionQuerySet) -> SessionQuerySet:
+        """Read the user's role with each session, if it counts."""
+        return sessions if self.asks_for_everybody else with_role(self.request.user, sessions)
+
+    def role_in(self, session: Session) -> SessionRole | None:
+        """Return the user's role in a session; with ``?scope=all`` only owners have one."""
+        if self.owns(session):
+            return SessionRole.OWNER
+        return None if self.asks_for_everybody else role_in(self.request.user, session)
 
     def has_permissions(self, session: Session, *needed: SessionPermission) -> bool:
         """Return whether the user has all of these permissions in a session that is reached."""
-        if self.owns(session):
-            needed = tuple(permission for permission in needed if permission not in self.owner_may)
+        role = self.role_in(session)
+        if role in PARTICIPANTS:
+            return set(needed) <= self._may(role)
+        if role is SessionRole.OWNER:
+            needed = self._beyond(needed)
         return reach_of(self.request.user, *needed).includes(session)
 
     def may_review(self, session: Session) -> bool:
-        """Return whether the user may see notes, labels and the state of a review; owners not."""
-        return not self.owns(session) and reach_of(self.request.user, *REVIEWING).includes(session)
+        """Return whether the user may see notes, labels and the state of a review.
+
+        Owners and participants may not.
+        """
+        reach = reach_of(self.request.user, *REVIEWING)
+        return self.role_in(session) is None and reach.includes(session)
+
+    def may_write(self, session: Session) -> bool:
+        """Return whether the user may add messages: owners who may change it, and writers."""
+        role = self.role_in(session)
+        if role is SessionRole.OWNER:
+            return self.has_permissions(session, SessionPermission.READ, SessionPermission.CHANGE)
+        return role is SessionRole.WRITER
 
     def owns(self, session: Session) -> bool:
         """Return whether the user owns the session; reads by the owner are not recorded."""
         return owns(self.request.user, session)
+
+    def _in_role(self) -> Q:
+        shared_only = self.asked_scope == SCOPE_SHARED
+        return has_role(self.request.user, PARTICIPANTS if shared_only else tuple(SessionRole))
+
+    def _rule(self) -> SessionReach:
+        # Both permissions, as in the admin: VIEW lists sessions, READ reads their messages.
+        reach = reach_of(self.request.user, SessionPermission.VIEW, SessionPermission.READ)
+        if not reach:
+            raise Http404
+        return reach
+
+    def _beyond(self, needed: Sequence[SessionPermission]) -> tuple[SessionPermission, ...]:
+        """Return what owners need a permission for."""
+        return tuple(permission for permission in needed if permission not in self.owner_may)
+
+    def _may(self, role: SessionRole | None) -> set[SessionPermission]:
+        return set(self.writer_may if role is SessionRole.WRITER else self.reader_may)
 
     def _in_namespace(self, sessions: SessionQuerySet) -> SessionQuerySet:
         return sessions if self.namespace is None else sessions.filter(namespace=self.namespace)

@@ -44,6 +44,8 @@ class ThrottleScope(StrEnum):
 
     EVENTS = "agent-sessions-events"
     CHAT = "agent-sessions-chat"
+    SHARED = "agent-sessions-shared"
+    """Share links, which are read without a login: for each client address."""
 
 
 DEFAULT_RATES: Mapping[str, str] = {
@@ -54,6 +56,7 @@ DEFAULT_RATES: Mapping[str, str] = {
     ThrottleScope.BRANCH: "60/min",
     ThrottleScope.EVENTS: "240/min",
     ThrottleScope.CHAT: "120/min",
+    ThrottleScope.SHARED: "60/min",
 }
 """The requests of one user, for each scope without a rate in ``DEFAULT_THROTTLE_RATES``."""
 

@@ -80,9 +80,11 @@ def _access_key(view: Any, login: LoginCheck) -> Hashable | None:
     return (
         login.user.__class__,
         login.user.pk,
-        view.asks_for_everybody,
+        view.asked_scope,
         view.namespace,
         frozenset(view.owner_may),
+        frozenset(view.reader_may),
+        frozenset(view.writer_may),
         # Those of a project that has tenants.
         view.request.META.get("HTTP_HOST"),
         tuple(others),
@@ -92,7 +94,7 @@ def _access_key(view: Any, login: LoginCheck) -> Hashable | None:
 def _decides_as_all(view: type[Any]) -> bool:
     """Return whether a class of views has the rule of all views of the API."""
     names = [name for name, value in vars(SessionAccess).items() if callable(value)]
-    names += ["asks_for_everybody", "using"]
+    names += ["asked_scope", "asks_for_everybody", "using"]
     return all(getattr(view, name) is getattr(SessionAccess, name) for name in names)
 
 

@@ -9,6 +9,7 @@ from rest_framework.routers import SimpleRouter
 
 from . import converters  # noqa: F401 - registers the converters of the paths
 from .events import SessionEventsView
+from .shared import SharedMediaView, SharedSessionView
 from .viewsets import (
     AgentViewSet,
     BranchMessageViewSet,
@@ -18,8 +19,10 @@ from .viewsets import (
     MessageFeedbackView,
     MessageViewSet,
     MultiAgentViewSet,
+    ParticipantViewSet,
     RewindViewSet,
     SessionViewSet,
+    ShareLinkViewSet,
     SnapshotViewSet,
 )
 
@@ -52,6 +55,10 @@ class SessionRouter(SimpleRouter):
     feedback: ClassVar[type[Any]] = FeedbackViewSet
     message_feedback: ClassVar[type[Any]] = MessageFeedbackView
     events: ClassVar[type[Any]] = SessionEventsView
+    participants: ClassVar[type[Any]] = ParticipantViewSet
+    share_links: ClassVar[type[Any]] = ShareLinkViewSet
+    shared: ClassVar[type[Any]] = SharedSessionView
+    shared_media: ClassVar[type[Any]] = SharedMediaView
 
     def __init__(self, trailing_slash: bool = True) -> None:
         super().__init__(trailing_slash=trailing_slash, use_regex_path=False)
@@ -60,6 +67,8 @@ class SessionRouter(SimpleRouter):
         self.register(f"{_OF_SESSION}/multi-agents", self.multi_agents, basename="multi-agent")
         self.register(f"{_OF_SESSION}/messages", self.conversations, basename="conversation")
         self.register(f"{_OF_SESSION}/feedback", self.feedback, basename="feedback")
+        self.register(f"{_OF_SESSION}/participants", self.participants, basename="participant")
+        self.register(f"{_OF_SESSION}/links", self.share_links, basename="share-link")
         self.register("messages", self.messages, basename="message")
         self.register("agents", self.rewinds, basename="rewind")
         self.register(f"{_OF_AGENT}/branches", self.branches, basename="branch")
@@ -72,10 +81,21 @@ class SessionRouter(SimpleRouter):
 
     def get_urls(self) -> list[Any]:
         """Return the URLs of the viewsets, and of the views that are no viewsets."""
-        events = f"{_OF_SESSION}/events{self.trailing_slash}"
-        feedback = f"messages/<agent_sessions_uuid:message>/feedback{self.trailing_slash}"
+        slash = self.trailing_slash
+        events = f"{_OF_SESSION}/events{slash}"
+        feedback = f"messages/<agent_sessions_uuid:message>/feedback{slash}"
         return [
             *super().get_urls(),
             path(events, self.events.as_view(), name="session-events"),
             path(feedback, self.message_feedback.as_view(), name="message-feedback"),
+            path(
+                f"shared/<str:token>{slash}",
+                self.shared.as_view({"get": "retrieve"}),
+                name="shared",
+            ),
+            path(
+                f"shared/<str:token>/messages/<agent_sessions_uuid:message>/media{slash}",
+                self.shared_media.as_view(),
+                name="shared-media",
+            ),
         ]

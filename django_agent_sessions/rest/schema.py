@@ -18,7 +18,7 @@ from rest_framework import serializers
 from django_agent_sessions.audit import MAX_REASON
 from django_agent_sessions.content import detectors
 
-from .access import SCOPE, SCOPE_ALL, SCOPE_OWN
+from .access import API_SCOPES, SCOPE, SCOPE_OWN
 
 V = TypeVar("V")
 
@@ -100,11 +100,13 @@ SCOPE_PARAMETERS = [
     OpenApiParameter(
         SCOPE,
         str,
-        enum=[SCOPE_OWN, SCOPE_ALL],
+        enum=[*API_SCOPES],
         default=SCOPE_OWN,
         description=(
-            "Whether only the user's own sessions are accessible, or those of all users. `all` "
-            "requires the permissions `view_session` and `read_transcript`."
+            "Lists have the user's own sessions, with `shared` those in which the user is a "
+            "participant, and with `all` those of all users. Single sessions of both kinds are "
+            "accessible without a scope. `all` requires the permissions `view_session` and "
+            "`read_transcript`."
         ),
     )
 ]
@@ -274,6 +276,7 @@ DOCUMENT: dict[str, Any] = {
         {"name": "Messages", "description": "Messages as parts that are the same for all SDKs."},
         {"name": "Agents", "description": "Agents and orchestrators of a session."},
         {"name": "Feedback", "description": "Ratings of messages, and comments on them."},
+        {"name": "Sharing", "description": "Participants of a session, and links that show it."},
         {"name": "Branches", "description": "Rewinds, branches, snapshots and forks."},
         {"name": "Redaction", "description": "Remove content permanently, with a reason."},
     ],
@@ -318,6 +321,9 @@ FEEDBACK = [
     _request("Good", {"value": 1}),
     _request("Bad, with a comment", {"value": -1, "comment": "Lisbon is not in Spain."}),
 ]
+
+PARTICIPANT = [_request("Reader", {"user": "17", "role": "reader"})]
+SHARE_LINK = [_request("A week", {"seconds": 604800})]
 
 RESTORE = [_request("Restore", {"reason": "Ticket 5120"})]
 ORIGINAL = [_request("Reason", {"reason": "Complaint 17, requested by legal"})]

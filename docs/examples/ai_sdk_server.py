@@ -30,7 +30,7 @@ class SupportChat(ChatView):
             model=settings.SUPPORT_MODEL,
             tools=[weather],
             session_manager=await DjangoSessionManager.load(
-                chat.session_id, owner=chat.user, create=False
+                chat.session_id, owner=chat.owner, create=False
             ),
             callback_handler=None,
         )
@@ -51,7 +51,7 @@ class ResearchChat(ChatView):
         )
         session = DjangoSession(
             chat.session_id,
-            owner=chat.user,
+            owner=chat.owner,
             namespace=chat.namespace,
             scope=chat.scope,
             create=False,

@@ -43,12 +43,12 @@ class Answers(ChatView):
             return openai_agents.stream(
                 chat.session_id,
                 chat.openai_input,
-                owner=chat.user,
+                owner=chat.owner,
                 namespace=chat.namespace,
                 scope=chat.scope,
             )
         agent = await strands_agents.aconcierge(
-            chat.session_id, owner=chat.user, namespace=chat.namespace, scope=chat.scope
+            chat.session_id, owner=chat.owner, namespace=chat.namespace, scope=chat.scope
         )
         return agent.stream_async(chat.strands_input, cancel_signal=chat.stopping)
 
@@ -58,6 +58,6 @@ class Answers(ChatView):
 
 
 def _read(chat: Chat) -> SessionRecord:
-    return SessionStore(owner=chat.user, namespace=chat.namespace, scope=chat.scope).get(
+    return SessionStore(owner=chat.owner, namespace=chat.namespace, scope=chat.scope).get(
         chat.session_id
     )

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.contrib.auth import get_user_model
+
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import (
     AuditEvent,
@@ -23,8 +25,11 @@ VIEW, CHANGE, DELETE = "view_session", "change_session", "delete_session"
 ADD = "add_session"
 READ, REDACT, ORIGINAL, EXPORT = "read_transcript", "redact", "view_original", "export"
 AUDIT, USAGE = "view_auditevent", "view_usagerollup"
-OPERATIONS, REVIEW = "view_operation", "review_session"
-OURS = (VIEW, ADD, CHANGE, DELETE, READ, REDACT, ORIGINAL, EXPORT, AUDIT, USAGE, OPERATIONS, REVIEW)
+OPERATIONS, REVIEW, SHARE = "view_operation", "review_session", "share"
+OURS = (
+    *(VIEW, ADD, CHANGE, DELETE, READ, REDACT, ORIGINAL, EXPORT, AUDIT, USAGE, OPERATIONS, REVIEW),
+    SHARE,
+)
 
 SECRETS = {
     "plantedtitle": "title",
@@ -134,6 +139,11 @@ def of_operation(there: Conversation) -> list[Any]:
     criteria = {"site": "admin", "filters": {}}
     started = {"kind": kind, "started_by": "0", "started_by_name": name, "criteria": criteria}
     return [(Operation.objects.first() or Operation.objects.create(**started)).pk]
+
+
+def with_another_user(there: Conversation) -> None:
+    """Makes somebody who may become a participant."""
+    get_user_model().objects.get_or_create(username="participant")
 
 
 def go_back(there: Conversation) -> None:
@@ -425,6 +435,17 @@ ASKS = [
         of_readers_only=False,
         answers=(302,),
         prepare=go_back,
+    ),
+    # Sharing.
+    Ask("session_sharing", needs(VIEW, READ, SHARE), url=of_session),
+    Ask(
+        "session_sharing",
+        needs(VIEW, READ, SHARE),
+        url=of_session,
+        post={"step": "add", "user": "participant", "role": "reader"},
+        recorded=("participant_added",),
+        answers=(302,),
+        prepare=with_another_user,
     ),
     # Deletion.
     Ask("session_delete", needs(VIEW, DELETE), url=of_session),

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.utils import timezone
+
 from django_agent_sessions import audit
 from django_agent_sessions.governance import reviews
 from django_agent_sessions.models import (
     AuditEvent,
     MessageFeedback,
+    Participant,
     Review,
     Session,
     SessionMessage,
+    ShareLink,
     UsageRollup,
 )
 from django_agent_sessions.store import SessionStore
@@ -78,6 +82,16 @@ def fill_others(person: Any, other: Any, fork: SessionRecord) -> None:
         assert reviewed is not None
         reviews.add_note(reviewed.pk, f"{WORD}-note", author=other)
         reviews.set_labels(reviewed.pk, [f"{WORD}-label"], actor=other)
+    Participant.objects.create(session_id=fork.id, user=person, role="reader")
+    Participant.objects.create(
+        session_id=fork.id, user=other, role="reader", added_by=str(person.pk)
+    )
+    ShareLink.objects.create(
+        session_id=fork.id,
+        token_hash="0" * 64,
+        expires_at=timezone.now(),
+        created_by=str(person.pk),
+    )
     objects = SnapshotStorageStore(SessionStore(owner=person))
     objects.write_object(f"{WORD}-key", f"{WORD}-object".encode())
     UsageRollup.objects.create(dimension="owner", period="2026-01-01", key=str(person.pk))

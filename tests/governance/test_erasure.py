@@ -6,6 +6,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
+from django.utils import timezone
 
 from django_agent_sessions import audit
 from django_agent_sessions.exceptions import (
@@ -19,8 +20,10 @@ from django_agent_sessions.governance.erasure import erase, verify
 from django_agent_sessions.models import (
     AuditEvent,
     MessageFeedback,
+    Participant,
     Session,
     SessionMessage,
+    ShareLink,
     StoredObject,
     UsageRollup,
     deletion,
@@ -58,6 +61,13 @@ def person(lovelace, bob):
     bobs = SessionStore(owner=bob)
     theirs = bobs.agents.open(fork)
     bobs.append(theirs, user("Bob's own words"))
+    Participant.objects.create(session_id=fork.id, user=lovelace, role="writer")
+    ShareLink.objects.create(
+        session_id=fork.id,
+        token_hash="0" * 64,
+        expires_at=timezone.now(),
+        created_by=str(lovelace.pk),
+    )
     message = SessionMessage.objects.get(session=fork.id, message_id=2)
     MessageFeedback.objects.create(
         session_id=fork.id, message=message, user=str(lovelace.pk), value=1, comment=WORD
@@ -112,6 +122,8 @@ def test_no_word_and_no_name_of_the_person_is_stored_and_the_receipt_verifies(pe
     assert texts[2].message["content"] == "Bob's own words"
     assert [*Session.objects.values_list("pk", flat=True)] == [fork.id]
     assert not MessageFeedback.objects.exists()
+    assert not Participant.objects.exists()
+    assert ShareLink.objects.get().created_by == ""
     assert not StoredObject.objects.exists()
     assert not UsageRollup.objects.exists()
     assert AuditEvent.objects.filter(actor_id=receipt.person, action="read").count() == 1
@@ -124,6 +136,7 @@ def test_no_word_and_no_name_of_the_person_is_stored_and_the_receipt_verifies(pe
         "notes": 0,
         "objects": 1,
         "files": 0,
+        "participations": 1,
         "usage": 1,
         "audit_events": 0,
         "fork_sessions": 1,

@@ -12,13 +12,9 @@ from django.db.models import Q
 
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import Session
-from django_agent_sessions.models.access import (
-    AccessRule,
-    owned_by_viewer,
-    owns,
-    reach_of,
-)
+from django_agent_sessions.models.access import AccessRule, reach_of
 from django_agent_sessions.models.permissions import SessionPermission
+from django_agent_sessions.models.roles import owned_by_viewer, owns
 from django_agent_sessions.values.owners import EVERYBODY
 
 pytestmark = pytest.mark.django_db

@@ -3,6 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
@@ -10,6 +11,7 @@ from django.db.models import ProtectedError
 from django.utils import timezone
 
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
+from django_agent_sessions.models.users import UserKey
 from django_agent_sessions.values.ids import SessionKey
 
 pytestmark = pytest.mark.django_db
@@ -161,3 +163,12 @@ def test_constraints_and_indexes_have_names_of_our_own():
             named = [*model._meta.constraints, *model._meta.indexes]
             assert all(each.name.startswith("agent_sessions_") for each in named)
             assert {each.name for each in named} <= set(there)
+
+
+def test_every_reference_to_a_user_works_across_databases():
+    user = get_user_model()
+    for model in apps.get_app_config("agent_sessions").get_models():
+        for field in model._meta.concrete_fields:
+            if field.related_model is user:
+                assert isinstance(field, UserKey), field
+                assert getattr(field.remote_field.on_delete, "lazy_sub_objs", False), field

@@ -7,12 +7,22 @@ from typing import Any
 
 from django_agent_sessions.models.permissions import SessionPermission
 
-from .planted import COMMENT, IMAGE, INTERNAL, KEPT, METHODS, REVIEW, SAID, STATES
+from .planted import (
+    COMMENT,
+    IMAGE,
+    INTERNAL,
+    KEPT,
+    METHODS,
+    READER_KEY,
+    REVIEW,
+    SAID,
+    STATES,
+)
 
 VIEW, READ = SessionPermission.VIEW, SessionPermission.READ
 ADD, CHANGE, DELETE = SessionPermission.ADD, SessionPermission.CHANGE, SessionPermission.DELETE
 REDACT = SessionPermission.REDACT
-RATE = SessionPermission.RATE
+RATE, SHARE = SessionPermission.RATE, SessionPermission.SHARE
 EXPORT, ORIGINAL, STATE = (
     SessionPermission.EXPORT,
     SessionPermission.VIEW_ORIGINAL,
@@ -26,6 +36,12 @@ ENOUGH = frozenset({VIEW, READ})
 OPEN_TO_ALL = {"schema/"}
 """What is the same for everybody, because there is nothing of anybody in it."""
 
+
+BY_LINK = {
+    "shared/<str:token>/",
+    "shared/<str:token>/messages/<agent_sessions_uuid:message>/media/",
+}
+"""What whoever has a link is shown, logged in or not."""
 
 STREAMS = {"sessions/<agent_sessions_uuid:session>/events/"}
 """What does not end by itself; who is let in is tried below, and what is sent beside the stream."""
@@ -84,6 +100,7 @@ AGENT = "agents/<agent_sessions_uuid:agent_key>/"
 BRANCHES, SNAPSHOTS = f"{AGENT}branches/", f"{AGENT}snapshots/"
 BRANCH = f"{BRANCHES}<agent_sessions_branch:number>/"
 FEEDBACK = f"{SESSION}feedback/"
+PARTICIPANTS, LINKS = f"{SESSION}participants/", f"{SESSION}links/"
 READING = ("read",)
 ASKS = [
     Ask("schema/", "get", of_everybody=True, scoped=False),
@@ -180,6 +197,47 @@ ASKS = [
         204,
         message=1,
         needs=needs(RATE),
+        writes=True,
+    ),
+    # Who else takes part in it.
+    Ask(PARTICIPANTS, "get", needs=needs(SHARE), recorded=READING),
+    Ask(
+        PARTICIPANTS,
+        "post",
+        body={"user": str(READER_KEY), "role": "writer"},
+        needs=needs(SHARE),
+        recorded=("participant_added",),
+        of_owners=("participant_added",),
+        writes=True,
+    ),
+    Ask(PARTICIPANTS, "post", 400, body={"user": "0", "role": "reader"}, needs=needs(SHARE)),
+    Ask(
+        f"{PARTICIPANTS}<agent_sessions_uuid:participant>/",
+        "delete",
+        204,
+        needs=needs(SHARE),
+        recorded=("participant_removed",),
+        of_owners=("participant_removed",),
+        writes=True,
+    ),
+    Ask(LINKS, "get", needs=needs(SHARE), recorded=READING),
+    Ask(
+        LINKS,
+        "post",
+        201,
+        body={"seconds": 60},
+        needs=needs(SHARE),
+        recorded=("link_created",),
+        of_owners=("link_created",),
+        writes=True,
+    ),
+    Ask(
+        f"{LINKS}<agent_sessions_uuid:link>/",
+        "delete",
+        204,
+        needs=needs(SHARE),
+        recorded=("link_revoked",),
+        of_owners=("link_revoked",),
         writes=True,
     ),
     # Going back in time.

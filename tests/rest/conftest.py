@@ -100,5 +100,5 @@ def trip(ada) -> Talk:
 @pytest.fixture
 def planted(ada, settings) -> Planted:
     """Ada's session with a secret in each place; originals of redacted messages are kept."""
-    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
+    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True, "SHARE_LINKS": True}
     return plant(ada)

@@ -6,10 +6,13 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
+from django.contrib.auth import get_user_model
 from django.db import connection
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from django_agent_sessions.governance.redaction import WholeMessage, redact
@@ -17,12 +20,15 @@ from django_agent_sessions.models import (
     AuditEvent,
     Branch,
     MessageFeedback,
+    Participant,
     Session,
     SessionAgent,
     SessionMessage,
     SessionMultiAgent,
+    ShareLink,
     Snapshot,
 )
+from django_agent_sessions.models.sharing import hash_of
 from django_agent_sessions.rest import urls
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.records import AgentState
@@ -49,6 +55,12 @@ PIXEL = bytes.fromhex(
     "1f15c4890000000d49444154789c6360000002000001e221bc330000000049454e44ae426082"
 )
 IMAGE = '["content", 1]'
+TOKEN = "planted-token"
+"""That of the session's share link."""
+
+READER_KEY = 987_654_321
+"""The key of a user who reads the session."""
+
 METHODS = ("get", "head", "post", "put", "patch", "delete", "options")
 
 
@@ -61,6 +73,8 @@ class Planted:
     graph: SessionMultiAgent
     messages: list[SessionMessage]
     snapshot: Snapshot
+    participant: Participant
+    link: ShareLink
     branch: int = 1
 
     def url(self, route: str, message: int = 0) -> str:
@@ -73,6 +87,9 @@ class Planted:
             "snapshot": self.snapshot.pk,
             "multi_agent": self.graph.multi_agent_id,
             "message": self.messages[message].pk,
+            "participant": self.participant.pk,
+            "link": self.link.pk,
+            "token": TOKEN,
         }
         return "/api/" + re.sub(r"<\w+:(\w+)>", lambda found: str(keys[found[1]]), route)
 
@@ -103,6 +120,13 @@ def plant(owner: Any, name: str = "planted") -> Planted:
     redact(record.id, WholeMessage(rows[3].pk), reason="a ticket", actor=owner)
     store.feedback.save(rows[1].pk, -1, comment=COMMENT)
     store.feedback.save(rows[1].pk, 1, comment=REVIEW, source="reviewer", user="reviewer")
+    reader = get_user_model().objects.create_user(f"{name}-reader", pk=READER_KEY)
+    participant = Participant.objects.create(session_id=record.id, user=reader, role="reader")
+    link = ShareLink.objects.create(
+        session_id=record.id,
+        token_hash=hash_of(TOKEN),
+        expires_at=timezone.now() + timedelta(days=1),
+    )
     store.snapshots.take(agent)
     store.branches.create(agent, name="aside")
     return Planted(
@@ -111,6 +135,8 @@ def plant(owner: Any, name: str = "planted") -> Planted:
         SessionMultiAgent.objects.get(session=record.id),
         list(rows.filter(branch=0)),
         Snapshot.objects.get(session=record.id),
+        participant,
+        link,
     )
 
 
@@ -146,6 +172,8 @@ def rows() -> dict[str, Any]:
         Branch,
         Snapshot,
         MessageFeedback,
+        Participant,
+        ShareLink,
     )
     found: dict[str, Any] = {}
     # Not by the ORM: it is asked thousands of times.

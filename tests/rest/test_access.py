@@ -49,6 +49,7 @@ def team(settings, ada, bob) -> Group:
     settings.AGENT_SESSIONS = {
         "ACCESS": f"{__name__}.Team",
         "REDACTION_KEEP_ORIGINAL": True,
+        "SHARE_LINKS": True,
     }
     group = Group.objects.create(name="team")
     # Two groups in common repeat no session.

@@ -68,6 +68,11 @@ def path_of(route: str, planted: Planted) -> str:
         "day": "2026-01-01",
         "content_type_id": 1,
         "url": "x",
+        "link": planted.link.pk,
+        "participant": planted.participant.pk,
+        # Whoever has the right one is shown the session.
+        "token": "another",
+        "key": planted.session.pk,
     }
     names = {match[1] or match[2] for match in _PARAMETER.finditer(route)}
     assert names <= keys.keys(), f"{route} has parameters that this test does not know"

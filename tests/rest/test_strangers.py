@@ -18,6 +18,7 @@ from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.rest.viewsets import SessionViewSet
 from django_agent_sessions.store import SessionStore
 
+from .asks import BY_LINK
 from .conftest import Talk, client_of
 from .planted import (
     IMAGE,
@@ -40,10 +41,12 @@ BODIES: dict[str, Any] = {
     "sessions/<agent_sessions_uuid:session>/fork/": {"title": "Mine"},
     "agents/<agent_sessions_uuid:agent_key>/rewind/": {"to": 0},
     "agents/<agent_sessions_uuid:agent_key>/branches/": {"name": "mine"},
+    "sessions/<agent_sessions_uuid:session>/participants/": {"user": "1", "role": "reader"},
+    "sessions/<agent_sessions_uuid:session>/links/": {"seconds": 60},
     "messages/<agent_sessions_uuid:message>/redact/": {"reason": "a ticket"},
     "messages/<agent_sessions_uuid:message>/original/": {"reason": "a court asks"},
 }
-OF_SOMETHING = sorted(route for route in routes() if "<" in route)
+OF_SOMETHING = sorted(route for route in routes() if "<" in route and route not in BY_LINK)
 
 
 def beside(key: UUID) -> str:
@@ -53,7 +56,8 @@ def beside(key: UUID) -> str:
 
 def missing(planted: Planted, text: str) -> str:
     """Replaces the keys of what is there by some that are not."""
-    for row in (planted.session, planted.agent, planted.snapshot, *planted.messages):
+    others = (planted.snapshot, planted.participant, planted.link)
+    for row in (planted.session, planted.agent, *others, *planted.messages):
         text = text.replace(str(row.pk), beside(row.pk))
     return text
 

@@ -16,11 +16,13 @@ from django_agent_sessions.models import (
     BlobReference,
     Branch,
     MessageFeedback,
+    Participant,
     RunLease,
     Session,
     SessionAgent,
     SessionMessage,
     SessionMultiAgent,
+    ShareLink,
     Snapshot,
     StoredObject,
     StoredPart,
@@ -85,6 +87,8 @@ def crowd_around(session: Session) -> None:
         blob_id=_key(Blob, "n"),
         message=_key(SessionMessage, "n"),
     )
+    _copy(session.participants.get(), **belongs, user_id="n + 1000000000")
+    _copy(session.share_links.get(), **belongs, token_hash="md5(n::text)")
     _copy(RunLease.objects.create(session=session, expires_at=timezone.now()), session_id=own)
     event = AuditEvent(action="read", actor="crowd", session=session.pk, target=message.pk)
     event.save()
@@ -100,7 +104,7 @@ BIG: dict[str, Any] = {
     for model in (
         *(Session, SessionAgent, SessionMessage, SessionMultiAgent, Branch, Snapshot, TurnUsage),
         *(StoredObject, StoredPart, Blob, BlobReference, RunLease, AuditEvent),
-        MessageFeedback,
+        *(MessageFeedback, Participant, ShareLink),
     )
 }
 """By their names the tables that grow with what is said, and that nothing may read whole."""

@@ -38,7 +38,7 @@ from tests.adapters.strands.scripted import call
 from tests.adapters.strands.snapshots import making
 from tests.admin.people import staff
 from tests.rest.conftest import client_of
-from tests.rest.planted import IMAGE, Planted, body_of, plant
+from tests.rest.planted import IMAGE, TOKEN, Planted, body_of, plant
 
 from .crowd import BIG, crowd_around, no_table_read_whole
 
@@ -50,7 +50,7 @@ pytestmark = [
 ]
 
 
-OURS = {"SEARCH_CANDIDATES": 100, "REDACTION_KEEP_ORIGINAL": True}
+OURS = {"SEARCH_CANDIDATES": 100, "REDACTION_KEEP_ORIGINAL": True, "SHARE_LINKS": True}
 
 
 @pytest.fixture(scope="module")
@@ -300,6 +300,37 @@ def test_the_api_reads(planted, api, scope):
         if scope == "all":
             page: Any = client.get("/api/sessions/?scope=all&limit=10")
             assert client.get(page.json()["next"]).status_code == 200
+    assert len(explained) > 20
+
+
+def test_what_is_shared_is_found_by_the_reader_and_by_the_session(planted, api):
+    reader = client_of(planted.participant.user)
+    keys = {
+        "session": planted.session.pk,
+        "agent": planted.agent.pk,
+        "message": planted.messages[0].pk,
+    }
+    url = f"/api/sessions/{planted.session.pk}/"
+    with no_table_read_whole() as explained:
+        for query in LISTS:
+            given = {name: str(value).format(**keys) for name, value in query.items()}
+            asked: Any = {**given, "scope": "shared"}
+            answer: Any = reader.get("/api/sessions/", asked)
+            assert answer.status_code == 200, (given, body_of(answer))
+        for path, query in READS:
+            if "export" not in path:
+                answer = reader.get(path.format(**keys), query)
+                assert answer.status_code == 200, (path, body_of(answer))
+                body_of(answer)
+        assert reader.get(f"/api/shared/{TOKEN}/").status_code == 200
+        for name, body in (
+            ("participants", {"user": "1", "role": "reader"}),
+            ("links", {"seconds": 9}),
+        ):
+            assert api.get(f"{url}{name}/").status_code == 200
+            assert api.post(f"{url}{name}/", body, format="json").status_code in (201, 400)
+        assert api.delete(f"{url}links/{planted.link.pk}/").status_code == 204
+        assert api.delete(f"{url}participants/{planted.participant.pk}/").status_code == 204
     assert len(explained) > 20
 
 

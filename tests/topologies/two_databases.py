@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import django
 from django.conf import settings
@@ -32,7 +33,9 @@ def outcomes() -> dict[str, str]:
     from django.urls import reverse
 
     from django_agent_sessions.db import bridge
-    from django_agent_sessions.models import Session, SessionMessage
+    from django_agent_sessions.governance import sharing
+    from django_agent_sessions.interchange import export_sessions
+    from django_agent_sessions.models import Participant, Session, SessionMessage
     from django_agent_sessions.store import SessionStore
 
     users = get_user_model().objects
@@ -50,13 +53,52 @@ def outcomes() -> dict[str, str]:
         key = Session.objects.using(alias).get(session_id="nobodys").pk
         return browser.get(reverse("admin:agent_sessions_session_change", args=[key])).status_code
 
+    def names() -> str:
+        answer = browser.get("/admin/agent_sessions/session/")
+        named = " with names" if b">ada</a>" in answer.content else ""
+        return f"{answer.status_code}{named}"
+
+    def listed(user: Any, scope: str) -> int:
+        reader = Client(raise_request_exception=False)
+        reader.force_login(user)
+        return len(reader.get("/api/sessions/", {"scope": scope}).json()["results"])
+
+    def exported() -> str:
+        row = Session.objects.using(alias).get(session_id="somebodys")
+        line = json.loads("".join(export_sessions([row])))
+        return str(line["session"]["owner"]["username"])
+
+    def shared() -> int:
+        row = Session.objects.using(alias).get(session_id="nobodys")
+        sharing.add_participant(row.pk, ada, "reader")
+        return listed(ada, "shared")
+
+    def confirmation() -> str:
+        answer = browser.get(reverse("admin:auth_user_delete", args=[ada.pk]))
+        named = " with sessions" if b"somebodys" in answer.content else ""
+        return f"{answer.status_code}{named}"
+
+    def delete_held() -> None:
+        rows = Session.objects.using(alias).filter(session_id="somebodys")
+        rows.update(legal_hold=True)
+        try:
+            ada.delete()
+        finally:
+            rows.update_locked(legal_hold=False)
+
     return {
         "nobody's": outcome(lambda: says(SessionStore(), "nobodys")),
         "somebody's": outcome(lambda: says(SessionStore(owner=ada), "somebodys")),
-        "list": outcome(lambda: browser.get("/admin/agent_sessions/session/").status_code),
+        "list": outcome(names),
         "page": outcome(page),
+        "export": outcome(exported),
+        "own": outcome(lambda: listed(ada, "own")),
+        "shared": outcome(shared),
+        "confirmation": outcome(confirmation),
+        "held": outcome(delete_held),
         "user": outcome(lambda: len(ada.delete()) and users.filter(username="ada").count()),
         "sessions": outcome(Session.objects.using(alias).count),
+        "participants": outcome(Participant.objects.using(alias).count),
     }
 
 

@@ -268,6 +268,7 @@ NO_ENTRIES = {
     "DataKeys.current": "it finds the key of an owner",
     "DataKeys.wrapped": "it wraps the key of an owner",
     "Answer": "a value of the chat: the primary key of a signed-in user",
+    "Chat": "a value of the chat: its session's owner",
     "Runs.check_room": "it counts the answers of a signed-in user",
     "SessionState": "a value of events: the primary key in a row",
     "quotas.check_branches": "it counts the branches of a signed-in user",

@@ -27,9 +27,10 @@ from django_agent_sessions.models import (
     RunLease,
     Session,
 )
-from django_agent_sessions.models.access import owns
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
 from django_agent_sessions.models.permissions import REVIEWING
+from django_agent_sessions.models.roles import owns
+from django_agent_sessions.models.users import with_owners
 from django_agent_sessions.queries.message_pages import MessagePreview
 
 _PRESERVED_PARAMETERS = ("agent", "branch", "plain", "_changelist_filters")
@@ -61,6 +62,9 @@ class Viewer:
 
     audit_url: str
     """URL of the session's audit events; empty if the viewer may not see them."""
+
+    can_share: bool = False
+    """Whether the viewer may add participants and create links."""
 
     can_review: bool = False
     """Whether the viewer may see and change notes, labels, state and assignee."""
@@ -185,7 +189,7 @@ def get_viewer_or_404(model_admin: Any, request: HttpRequest, object_id: Any) ->
     except ValueError:
         raise Http404 from None
     title = () if may(request, SessionPermission.READ) else ("title",)
-    rows = model_admin.get_queryset(request).using(bridge.database()).select_related("owner")
+    rows = with_owners(model_admin.few(request, pk=key).using(bridge.database()))
     rated = Exists(MessageFeedback.objects.filter(session=OuterRef("pk")))
     leases = RunLease.objects.filter(session=OuterRef("pk"), expires_at__gt=timezone.now())
     rows = rows.defer("metadata", *title).annotate(is_rated=rated, is_running=Exists(leases))
@@ -194,7 +198,7 @@ def get_viewer_or_404(model_admin: Any, request: HttpRequest, object_id: Any) ->
             has_notes=Exists(Note.objects.filter(session=OuterRef("pk"))),
             has_labels=Exists(Label.objects.filter(session=OuterRef("pk"))),
         )
-    session = rows.filter(pk=key).first()
+    session = rows.first()
     if session is None or not model_admin.has_view_permission(request, session):
         raise Http404
     if session.namespace == TOMBSTONE_NAMESPACE:
@@ -218,6 +222,7 @@ def get_viewer_or_404(model_admin: Any, request: HttpRequest, object_id: Any) ->
         can_fork=reads and changes and can(SessionPermission.ADD),
         can_delete_branches=changes and can(SessionPermission.DELETE),
         audit_url=_audit_url(model_admin, request, session),
+        can_share=reads and can(SessionPermission.SHARE),
         can_review=may_review and can(*REVIEWING),
     )
 

@@ -7,6 +7,7 @@ from .branches import BranchMessageViewSet, BranchViewSet, RewindViewSet, Snapsh
 from .feedback import FeedbackViewSet, MessageFeedbackView
 from .messages import ConversationViewSet, MessageViewSet
 from .sessions import SessionViewSet
+from .sharing import ParticipantViewSet, ShareLinkViewSet
 
 __all__ = [
     "AgentViewSet",
@@ -17,7 +18,9 @@ __all__ = [
     "MessageFeedbackView",
     "MessageViewSet",
     "MultiAgentViewSet",
+    "ParticipantViewSet",
     "RewindViewSet",
     "SessionViewSet",
+    "ShareLinkViewSet",
     "SnapshotViewSet",
 ]

@@ -27,7 +27,7 @@ from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import FeedbackRecord
 
 OF_OWNER, OF_REVIEWER = "user", "reviewer"
-"""The sources of feedback by the session's owner, and by another user."""
+"""The sources of feedback by the session's owner or a participant, and by another user."""
 
 
 class RatingAPI(SessionAPI):
@@ -48,7 +48,7 @@ class RatingAPI(SessionAPI):
 
     def source_in(self, session: Session) -> str:
         """Return the source of the user's feedback in a session."""
-        return OF_OWNER if self.owns(session) else OF_REVIEWER
+        return OF_OWNER if self.role_in(session) else OF_REVIEWER
 
 
 @describe_view(parameters=[*SCOPE_PARAMETERS, SESSION_PARAMETER], tags=["Feedback"])
@@ -63,14 +63,14 @@ class FeedbackViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
         "feedback_list", {200: (FeedbackSerializer(many=True), "A page.")}, errors=(400, 404)
     )
     def list(self, request: Any, session: UUID) -> Response:
-        """List the feedback, oldest first; owners see their own.
+        """List the feedback, oldest first; owners and participants see their own.
 
         Users who reach the session by a permission see the feedback of all users.
         """
         row = self.session(session, SessionPermission.READ)
         self.record_access(row, view="feedback")
         rows = MessageFeedback.objects.using(self.using).filter(session=row)
-        if self.owns(row):
+        if self.role_in(row):
             # The comments of reviewers may not be for the person whom they are about.
             rows = rows.filter(user=str(request.user.pk))
         page: Any = self.paginate_queryset(rows)

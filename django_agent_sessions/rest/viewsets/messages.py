@@ -63,6 +63,10 @@ from django_agent_sessions.rest.serializers.messages import (
 class MessageListMixin(SessionAPI):
     """A page of messages; mixed into viewsets."""
 
+    def media_url(self) -> str:
+        """Return the URL of media with ``{message}`` for a message's id."""
+        return media_url(self)
+
     def page_response(
         self, row: Session, scope_of: Callable[[MessageContext, str], MessageQuery], **details: Any
     ) -> Response:
@@ -73,7 +77,7 @@ class MessageListMixin(SessionAPI):
         view: Any = self
         using = replicas.database_of(row, self.request)
         reading = MessageContext.of(
-            row, using, media_url=media_url(self), raw=boolean_parameter(self.request, RAW)
+            row, using, media_url=self.media_url(), raw=boolean_parameter(self.request, RAW)
         )
         scope = replace(scope_of(reading, using), eager=True)
         window = view.paginator.read(self.request, scope, view=self)
@@ -132,8 +136,80 @@ class ConversationViewSet(MessageListMixin, viewsets.GenericViewSet[Any]):
         return MessageQuery(row, agent, only, alias=using)
 
 
+MEDIA_RESPONSES: dict[Any, Any] = {
+    (200, "image/*"): (OpenApiTypes.BINARY, "An image."),
+    (200, "application/octet-stream"): (OpenApiTypes.BINARY, "A file to save."),
+    (206, "image/*"): (OpenApiTypes.BINARY, "A range of an image."),
+    (206, "application/octet-stream"): (OpenApiTypes.BINARY, "A range of a file."),
+    302: "A temporary redirect to the file's storage.",
+    **NOT_MODIFIED,
+}
+"""The responses of views of media."""
+
+MEDIA = [
+    OpenApiParameter(
+        "path",
+        {"type": "string", "minLength": 2},
+        required=True,
+        description="The `path` of the part, as JSON.",
+        examples=[OpenApiExample("An image", value='["content", 1]')],
+    ),
+    OpenApiParameter(
+        "download", bool, description="Send it as a download, even if it can be displayed."
+    ),
+    IF_NONE_MATCH,
+    RANGE,
+    response_header("Content-Disposition", "The name of the file.", 200),
+]
+"""The parameters of views of media."""
+
+
+class MediaAPI(SessionAPI):
+    """The base of views of one message, with its media."""
+
+    def media_response(self, message: UUID) -> Any:
+        """Return a file of a message, whose path the request has, and record the read."""
+        request = self.request
+        path = _path(request)
+        session = self.session_of_message(message, SessionPermission.READ)
+        row = self.read_message(session, message)
+        _, dialect = MessageContext.of(session, self.using).agent_of(row)
+        part = dialect.binary_at(row.payload, path)
+        if part is None:
+            raise Http404
+        self.record_access(session, message, view="media")
+        download = request.query_params.get("download") == "true"
+        content, media_type = part
+        source = self._source(session, content)
+        try:
+            return serving.serve_media(
+                request._request, source, media_type, str(message), download=download
+            )
+        except serving.UnsatisfiableRangeError as error:
+            raise RangeNotSatisfiable(error.content_range) from None
+
+    def session_of_message(self, message: UUID, *needed: SessionPermission) -> Session:
+        """Return the session of a message; raise ``Http404`` if it is out of reach."""
+        return self.session_of(SessionMessage.objects.filter(pk=message), *needed)
+
+    def read_message(self, session: Session, key: UUID) -> MessagePreview:
+        """Return a message of a session, with its payload."""
+        scope = MessageQuery(session, only=frozenset([key]), eager=True)
+        rows = message_pages.first_page(scope, count=1).rows
+        if rows:
+            message_pages.read_payloads(scope, rows, whole=True)
+        if not rows:
+            raise Http404
+        return rows[0]
+
+    def _source(self, session: Session, content: bytes | BlobRef) -> bytes | Blob:
+        if isinstance(content, bytes):
+            return content
+        return blobs.find_blob(self.using, session.pk, content)
+
+
 @describe_view(parameters=[*SCOPE_PARAMETERS, MESSAGE_PARAMETER], tags=["Messages"])
-class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
+class MessageViewSet(MediaAPI, viewsets.GenericViewSet[Any]):
     """One message of a session that the user reaches."""
 
     queryset = SessionMessage.objects.none()
@@ -150,59 +226,17 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
     )
     def retrieve(self, request: Any, message: UUID) -> Response:
         """Return a message; a large one is not truncated."""
-        session = self._session(message, SessionPermission.READ)
+        session = self.session_of_message(message, SessionPermission.READ)
         raw = boolean_parameter(request, RAW)
-        row = self._read(session, message)
+        row = self.read_message(session, message)
         self.record_access(session, message, view="message")
         return self._response(session, row, raw=raw)
 
-    @operation(
-        "messages_media",
-        {
-            (200, "image/*"): (OpenApiTypes.BINARY, "An image."),
-            (200, "application/octet-stream"): (OpenApiTypes.BINARY, "A file to save."),
-            (206, "image/*"): (OpenApiTypes.BINARY, "A range of an image."),
-            (206, "application/octet-stream"): (OpenApiTypes.BINARY, "A range of a file."),
-            302: "A temporary redirect to the file's storage.",
-            **NOT_MODIFIED,
-        },
-        errors=(400, 404, 416, 503),
-        parameters=[
-            OpenApiParameter(
-                "path",
-                {"type": "string", "minLength": 2},
-                required=True,
-                description="The `path` of the part, as JSON.",
-                examples=[OpenApiExample("An image", value='["content", 1]')],
-            ),
-            OpenApiParameter(
-                "download", bool, description="Send it as a download, even if it can be displayed."
-            ),
-            IF_NONE_MATCH,
-            RANGE,
-            response_header("Content-Disposition", "The name of the file.", 200),
-        ],
-    )
+    @operation("messages_media", MEDIA_RESPONSES, errors=(400, 404, 416, 503), parameters=MEDIA)
     @action(detail=True, methods=["get"], content_negotiation_class=FileNegotiation)
     def media(self, request: Any, message: UUID) -> Any:
         """Return an image, document, recording or video of a message."""
-        path = _path(request)
-        session = self._session(message, SessionPermission.READ)
-        row = self._read(session, message)
-        _, dialect = MessageContext.of(session, self.using).agent_of(row)
-        part = dialect.binary_at(row.payload, path)
-        if part is None:
-            raise Http404
-        self.record_access(session, message, view="media")
-        download = request.query_params.get("download") == "true"
-        content, media_type = part
-        source = self._source(session, content)
-        try:
-            return serving.serve_media(
-                request._request, source, media_type, str(message), download=download
-            )
-        except serving.UnsatisfiableRangeError as error:
-            raise RangeNotSatisfiable(error.content_range) from None
+        return self.media_response(message)
 
     @operation(
         "messages_redact",
@@ -218,7 +252,7 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
 
         The content is replaced by a mask permanently. The conversation stays valid for its SDK.
         """
-        session = self._session(message, SessionPermission.READ, SessionPermission.REDACT)
+        session = self.session_of_message(message, SessionPermission.READ, SessionPermission.REDACT)
         return redaction_response(
             self, session, MessageRedactionRequest, lambda given: given.scope(message)
         )
@@ -238,33 +272,18 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
         Requires the permission ``view_original`` and a reason, also from the owner. The access is
         recorded before the original is returned.
         """
-        session = self._session(message, SessionPermission.READ, SessionPermission.VIEW_ORIGINAL)
+        session = self.session_of_message(
+            message, SessionPermission.READ, SessionPermission.VIEW_ORIGINAL
+        )
         reason = self.read_body(ReasonRequest)["reason"]
         if original_kept_until(session.pk, message, using=self.using) is None:
             raise Http404
         self.record(AuditEvent.Action.ORIGINAL_VIEWED, session, message, reason=reason)
-        row = self._read(session, message)
+        row = self.read_message(session, message)
         rows = SessionMessage.objects.using(self.using).filter(pk=message)
         row.payload = rows.values_list("message", flat=True).first()
         # Without URLs: the view of media serves the redacted version only.
         return self._response(session, row, media=False)
-
-    def _session(self, message: UUID, *needed: SessionPermission) -> Session:
-        return self.session_of(SessionMessage.objects.filter(pk=message), *needed)
-
-    def _read(self, session: Session, key: UUID) -> MessagePreview:
-        scope = MessageQuery(session, only=frozenset([key]), eager=True)
-        rows = message_pages.first_page(scope, count=1).rows
-        if rows:
-            message_pages.read_payloads(scope, rows, whole=True)
-        if not rows:
-            raise Http404
-        return rows[0]
-
-    def _source(self, session: Session, content: bytes | BlobRef) -> bytes | Blob:
-        if isinstance(content, bytes):
-            return content
-        return blobs.find_blob(self.using, session.pk, content)
 
     def _response(
         self, session: Session, row: MessagePreview, *, raw: bool = False, media: bool = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from django.db.models import Prefetch
 from django.http import Http404
@@ -27,13 +26,13 @@ _TEXT_LENGTH = 500
 class SessionDetailAPI(ChangeAPI):
     """The base of the sessions' view set: it reads and represents one session."""
 
-    def row_of(self, sessions: SessionQuerySet, key: UUID) -> Session:
-        """Return a session with its agents; raise ``Http404`` if the user may not read it."""
+    def row_of(self, sessions: SessionQuerySet) -> Session:
+        """Return the session with its agents; raise ``Http404`` if the user may not read it."""
         # Agents of the same database, without their states, which may be large.
         columns = [*AgentSerializer.Meta.fields, "session_id"]
         agents = SessionAgent.objects.using(self.using).only(*columns)
-        rows = sessions.defer("origin").prefetch_related(Prefetch("agents", agents))
-        row = rows.filter(pk=key).first()
+        rows = self.with_role(sessions.defer("origin"))
+        row = rows.prefetch_related(Prefetch("agents", agents)).first()
         if row is None or not self.has_permissions(row, SessionPermission.READ):
             raise Http404
         return row

@@ -31,6 +31,7 @@ from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.queries import replicas
 from django_agent_sessions.queries.search import MAX_QUERY_LENGTH, find_sessions
+from django_agent_sessions.rest.access import SCOPE_OWN
 from django_agent_sessions.rest.base import (
     FileNegotiation,
     ThrottleScope,
@@ -90,7 +91,10 @@ _MARKDOWN, _JSONL = "markdown", "jsonl"
 
 @describe_view(parameters=SCOPE_PARAMETERS, tags=["Sessions"])
 class SessionViewSet(SessionDetailAPI):
-    """The user's sessions; with ``scope=all`` and the permissions, the sessions of all users."""
+    """The user's sessions; with ``scope=shared`` those of others in which the user takes part.
+
+    With ``scope=all`` and the permissions, the sessions of all users.
+    """
 
     queryset = Session.objects.none()
     lookup_url_kwarg = "session"
@@ -134,7 +138,7 @@ class SessionViewSet(SessionDetailAPI):
 
         def read(using: str) -> Sequence[Any]:
             # Without joins, so that the database reads the page in the order of the index.
-            queryset = self.reached_sessions().using(using).defer("metadata", "origin")
+            queryset = self.listed_sessions().using(using).defer("metadata", "origin")
             reached: Any = self.filter_queryset(queryset)
             sessions = reached.exclude(namespace=TOMBSTONE_NAMESPACE)
             if query:
@@ -147,7 +151,7 @@ class SessionViewSet(SessionDetailAPI):
             return rows
 
         rows = replicas.list_sessions(request, read)
-        if self.asks_for_everybody:
+        if self.asked_scope != SCOPE_OWN:
             self._record_listing(rows, searched=bool(query))
         data = (
             represent_rows(rows)
@@ -176,7 +180,7 @@ class SessionViewSet(SessionDetailAPI):
         """
         self.accessible_sessions()  # Raises for a scope that the user may not ask for.
         record, created = self._create(dict(self.read_body(SessionCreateSerializer)))
-        row = self.row_of(self.own_sessions(), record.id)
+        row = self.row_of(self.own_sessions().filter(pk=record.id))
         return self.placed(row, created, request.path.rstrip("/"))
 
     @operation(
@@ -194,7 +198,7 @@ class SessionViewSet(SessionDetailAPI):
         Send the ``ETag`` of the response as ``If-Match`` to change the session.
         """
         reject_unknown_parameters(request, ())
-        row = self.row_of(self.accessible_sessions(), session)
+        row = self.row_of(self.accessible_sessions(pk=session))
         self.record_access(row, view="session")
         return etag_response(request, self.representation(row))
 
@@ -218,12 +222,12 @@ class SessionViewSet(SessionDetailAPI):
                 # Locked, so that no other process changes the row after the comparison.
                 Session.objects.using(self.using).select_for_update().filter(pk=row.pk).first()
                 require_match(
-                    request, self.representation(self.row_of(self.accessible_sessions(), session))
+                    request, self.representation(self.row_of(self.accessible_sessions(pk=session)))
                 )
             self._store(row).sessions.update(row.pk, **fields)
             self.record_access(row, view="change")
         return etag_response(
-            request, self.representation(self.row_of(self.accessible_sessions(), session))
+            request, self.representation(self.row_of(self.accessible_sessions(pk=session)))
         )
 
     @operation(
@@ -292,7 +296,7 @@ class SessionViewSet(SessionDetailAPI):
                 at=data.get("at"), title=data.get("title"), external_id=data.get("external_id")
             )
         sessions = request.path.rstrip("/").rsplit("/", 2)[0]
-        return self.placed(self.row_of(self.accessible_sessions(), key), created, sessions)
+        return self.placed(self.row_of(self.accessible_sessions(pk=key)), created, sessions)
 
     @operation(
         "sessions_export",
@@ -331,8 +335,8 @@ class SessionViewSet(SessionDetailAPI):
             format=form,
             messages=row.message_count,
         )
-        # Owners do not see what reviewers wrote.
-        rater = str(request.user.pk) if self.owns(row) else None
+        # Owners and participants do not see what others wrote.
+        rater = str(request.user.pk) if self.role_in(row) else None
         if form == _MARKDOWN:
             texts, ending = export_markdown(row, using=self.using, feedback_by=rater), "md"
         else:

@@ -7,7 +7,7 @@
 
     class SupportChat(ChatView):
         async def respond(self, chat: Chat):
-            manager = await DjangoSessionManager.load(chat.session_id, owner=chat.user)
+            manager = await DjangoSessionManager.load(chat.session_id, owner=chat.owner)
             agent = Agent(session_manager=manager)
             return agent.stream_async(chat.strands_input)
 

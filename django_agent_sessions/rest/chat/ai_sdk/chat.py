@@ -75,7 +75,7 @@ class Chat:
     """The scope of the session's id in its namespace; pass it on with the namespace."""
 
     user: Any = field(repr=False)
-    """The user who asks, who is the session's owner."""
+    """The user who asks: the session's owner, or a participant who may write."""
 
     text: str = field(repr=False)
     """The text of the message; empty if there are only files."""
@@ -88,6 +88,9 @@ class Chat:
 
     request: Any = field(repr=False)
     """The request of REST framework."""
+
+    owner: Any = field(repr=False)
+    """The session's owner, as ``DjangoSessionManager`` and ``DjangoSession`` take it."""
 
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when the answer must stop; for slow tools and Strands' ``cancel_signal``."""

@@ -23,9 +23,9 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import InvalidIdError, SessionConflictError
 from django_agent_sessions.governance import quotas
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.models.access import owned_by_viewer
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.models.querysets import SessionQuerySet
+from django_agent_sessions.models.roles import has_role, owned_by_viewer, store_owner
 from django_agent_sessions.queries import message_pages
 from django_agent_sessions.rest.access import SCOPE, SCOPE_ALL
 from django_agent_sessions.rest.converters import parse_uuid
@@ -58,17 +58,21 @@ class ChatSessionAPI(StreamingAPI):
 
     def open_chat(self, incoming: ChatRequest) -> tuple[Chat, Answer]:
         """Return the user's session with the client's id, or a new one, and its answer's state."""
-        user = self.request.user
+        user = owner = self.request.user
         namespace = self.namespace or ""
         store = SessionStore(owner=user, namespace=namespace, using=self.using)
-        quotas.check_bytes(user.pk, self.body_size, self.using)
         before: UUID | None = None
         try:
             last = Subquery(self._newest(OuterRef("pk"))[:1])
-            session: Any = self.own_session(incoming.id, self.own_sessions().annotate(last=last))
+            session: Any = self.chat_session(incoming.id, last=last)
+            if not self.may_write(session):
+                raise PermissionDenied
             key, (namespace, scope, name) = session.pk, session.key
             epoch, before = session.redaction_epoch, session.last
+            owner = user if self.owns(session) else store_owner(session)
+            quotas.check_bytes(session.owner_id, self.body_size, self.using)
         except Http404:
+            quotas.check_bytes(user.pk, self.body_size, self.using)
             self.check_room()
             quotas.check_sessions(user.pk, self.using)
             key, scope, epoch = new_id(), store.scope, 0
@@ -89,6 +93,7 @@ class ChatSessionAPI(StreamingAPI):
             namespace=namespace,
             scope=scope,
             user=user,
+            owner=owner,
             text=incoming.text,
             files=incoming.files,
             message_id=incoming.message_id,
@@ -132,9 +137,14 @@ class ChatSessionAPI(StreamingAPI):
         rows = SessionMessage.objects.using(self.using).filter(session_id=session)
         return rows.exclude(agent__dialect__in=dialects.client_written())
 
-    def own_session(self, key: str, sessions: SessionQuerySet | None = None) -> Session:
-        """Return a session of the user, because users chat in their own sessions only."""
-        session = self.find_session(self.own_sessions() if sessions is None else sessions, key)
+    def chat_session(self, key: str, **annotations: Any) -> Session:
+        """Return a session of the user, or one in which the user is a participant.
+
+        No other: a permission to read sessions is none to chat in them.
+        """
+        sessions = Session.objects.using(self.using).filter(has_role(self.request.user))
+        rows = self._in_namespace(sessions).annotate(**annotations)
+        session = self.find_session(rows, key)
         if not self.has_permissions(session, SessionPermission.READ):
             raise Http404
         return session
@@ -145,7 +155,7 @@ class ChatSessionAPI(StreamingAPI):
             validate_id(key, "id")
         except InvalidIdError:
             raise Http404 from None
-        rows = sessions.defer("metadata", "origin")
+        rows = self.with_role(sessions.defer("metadata", "origin"))
         # Clients' ids are unique per user only.
         row = rows.filter(owned_by_viewer(self.request.user), external_id=key).first()
         if row is None and (pk := parse_uuid(key)) is not None:
@@ -176,7 +186,7 @@ class ChatSessionAPI(StreamingAPI):
             raise Http404
         before = id_parameter(self.request, BEFORE, "a message")
         limit = page_size(self.request, message_pages.MESSAGES_PER_PAGE, _MAX_LIMIT)
-        own = before is None and self.owns(session)
+        own = before is None and self.role_in(session) is not None
         # Before reading the messages: an answer that ends meanwhile can still be resumed.
         run = runs.active(session.pk)
         partial = self._partial(session, run, loop) if own else None

@@ -8,13 +8,17 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, ClassVar, TypeVar
+from uuid import UUID
 
+from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpResponse
 from django.urls import URLPattern, path
 from rest_framework.exceptions import APIException
 from rest_framework.response import Response
 
+from django_agent_sessions.models import Session
+from django_agent_sessions.models.roles import has_role
 from django_agent_sessions.rest.base import ThrottleScope
 from django_agent_sessions.rest.events import EventStreamRenderer
 from django_agent_sessions.rest.login_check import LoginCheck
@@ -138,7 +142,7 @@ class ChatView(ChatSessionAPI):
             page, link = await self.in_thread(self.read_messages, chat, loop)
             return Response(page, headers={"Link": link} if link else None)
         try:
-            session = await self.run_orm(self.own_session, chat)
+            session = await self.run_orm(self.chat_session, chat)
         except Http404:
             # Clients also request chats that have no session yet.
             return HttpResponse(status=204)
@@ -147,7 +151,7 @@ class ChatView(ChatSessionAPI):
             return HttpResponse(status=204)
         if answer.over and request.query_params.get(UNANSWERED_PARAMETER) != "true":
             return HttpResponse(status=204)
-        return self._stream_response(answer.follow())
+        return self._stream_response(answer.follow(), None if self.owns(session) else session.pk)
 
     # --- steps of the handlers ---------------------------------------------------------------
 
@@ -175,16 +179,17 @@ class ChatView(ChatSessionAPI):
             error_text=self.error_text,
         )
         existing = runs.enter(run, bounds)
+        shared = None if chat.owner is chat.user else chat.key
         if existing is not None:
-            return await self._replay(existing, answer.epoch)
+            return await self._replay(existing, answer.epoch, shared)
         # A task of its own: a client that disconnects now has still sent its message.
         claim_task = answer.claim_task = asyncio.create_task(self._claim(run, claims))
         refusal = await asyncio.shield(claim_task)
         if refusal is not None:
             raise Conflict(refusal.value)
         if run.begun:
-            return self._stream_response(answer.follow())
-        return self._stream_response(_begin(run), functools.partial(_abandon, run, claims))
+            return self._stream_response(answer.follow(), shared)
+        return self._stream_response(_begin(run), shared, functools.partial(_abandon, run, claims))
 
     async def _claim(self, run: Run, claims: Claims) -> Refusal | None:
         """Claim the session and the message; under ASGI, start the answer as well."""
@@ -211,20 +216,28 @@ class ChatView(ChatSessionAPI):
             logger.error("a message cannot be claimed in the cache: %s", type(error).__name__)
             raise Unavailable from None
 
-    async def _replay(self, answer: Answer, epoch: int) -> Any:
+    async def _replay(self, answer: Answer, epoch: int, shared: UUID | None) -> Any:
         await answer.wait_claimed()
         if answer.can_replay(epoch):
-            return self._stream_response(answer.follow())
+            return self._stream_response(answer.follow(), shared)
         raise Conflict(Refusal.SENT.value)
 
     def _stream_response(
-        self, pieces: AsyncIterator[bytes], when_closed: Callable[[], None] | None = None
+        self,
+        pieces: AsyncIterator[bytes],
+        shared: UUID | None,
+        when_closed: Callable[[], None] | None = None,
     ) -> Any:
-        body = self._without_connections(pieces)
+        body = self._without_connections(pieces, shared)
         return event_stream_response(self.request, body, headers=HEADERS, when_closed=when_closed)
 
-    async def _without_connections(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Iterate a stream without connections, until the user has logged out."""
+    async def _without_connections(
+        self, pieces: AsyncIterator[bytes], shared: UUID | None = None
+    ) -> AsyncIterator[bytes]:
+        """Iterate a stream without connections, until the user has logged out.
+
+        The stream of a participant also ends if the session is not shared any more.
+        """
         # In a thread, whose connections are closed then: a middleware may have opened some after
         # the view.
         login = await self.in_thread(LoginCheck, self.request)
@@ -234,6 +247,8 @@ class ChatView(ChatSessionAPI):
                 if time.monotonic() - checked >= self.check_seconds:
                     if not await self.in_thread(_is_logged_in, login):
                         return
+                    if shared is not None and not await self.in_thread(self._has_role, shared):
+                        return
                     checked = time.monotonic()
                 yield piece
         finally:
@@ -241,9 +256,15 @@ class ChatView(ChatSessionAPI):
             if close is not None:
                 await close()
 
+    def _has_role(self, session: UUID) -> bool:
+        rows = Session.objects.using(self.using).filter(has_role(self.request.user))
+        return rows.filter(pk=session).exists()
+
     async def _stop(self, key: str) -> HttpResponse:
-        session = await self.run_orm(self.own_session, key)
+        session = await self.run_orm(self.chat_session, key)
         await self.in_thread(self.check_can_write)
+        if not self.may_write(session):
+            raise PermissionDenied
         run = runs.active(session.pk)
         if run is not None:
             run.ask_to_stop()

@@ -20,6 +20,8 @@ from django_agent_sessions.governance import quotas, session_deletion
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.models.querysets import MessageQuerySet
+from django_agent_sessions.models.roles import store_owner
+from django_agent_sessions.rest.access import SCOPE_OWN
 from django_agent_sessions.rest.base import SafeJSONRenderer, SessionAPI
 from django_agent_sessions.rest.converters import parse_uuid
 from django_agent_sessions.rest.pagination import page_size
@@ -65,22 +67,28 @@ class AcceptNegotiation(DefaultContentNegotiation):
 
 
 class AssistantUIView(SessionAPI):
-    """The base of the views: a thread is always a session of the user."""
+    """The base of the views: a thread is a session of the user, or shared with the user."""
 
     schema: Any = None
     content_negotiation_class: Any = AcceptNegotiation
 
     @property
-    def asks_for_everybody(self) -> bool:
-        """Always false: the client lists the user's own threads only."""
-        return False
+    def asked_scope(self) -> str:
+        """Always the default: the client lists the user's own threads only."""
+        return SCOPE_OWN
 
     def store_of(self, session: Session | None = None) -> SessionStore:
-        """Return the user's store for a session, or for a new one."""
+        """Return the owner's store for a session, or the user's for a new one."""
         key = SessionKey(self.namespace or "", "", "") if session is None else session.key
-        return SessionStore(
-            owner=self.request.user, namespace=key.namespace, scope=key.scope, using=self.using
-        )
+        owner = self.request.user if session is None else store_owner(session)
+        return SessionStore(owner=owner, namespace=key.namespace, scope=key.scope, using=self.using)
+
+    def writable_session(self, key: UUID) -> Session:
+        """Return a session to which the user may add messages; raise ``Http404`` otherwise."""
+        session = self.session(key)
+        if not self.may_write(session):
+            raise Http404
+        return session
 
 
 class ThreadsView(AssistantUIView):
@@ -94,7 +102,7 @@ class ThreadsView(AssistantUIView):
         value = request.query_params.get("is_archived", "false")
         if value not in _BOOLEANS:
             raise ValidationError({"is_archived": ["Must be true or false."]})
-        rows = self.accessible_sessions().defer("origin", "metadata")
+        rows = self.listed_sessions().defer("origin", "metadata")
         rows = rows.filter(archived_at__isnull=not _BOOLEANS[value]).recent_first()
         if after := request.query_params.get("after"):
             last = self.session(parse_uuid(after))
@@ -136,7 +144,7 @@ class ThreadView(AssistantUIView):
     """One thread."""
 
     def get(self, request: Any, thread: UUID) -> Response:
-        row = self.accessible_sessions().filter(pk=thread).defer("origin").first()
+        row = self.with_role(self.accessible_sessions(pk=thread).defer("origin")).first()
         if row is None or not self.has_permissions(row, SessionPermission.READ):
             raise Http404
         return Response({"thread": represent_thread(row, row.metadata)})
@@ -207,9 +215,9 @@ class MessagesView(AssistantUIView):
 
     def post(self, request: Any, thread: UUID) -> Response:
         """Store a message; one that is sent again is stored once."""
-        row = self.session(thread, SessionPermission.CHANGE)
+        row = self.writable_session(thread)
         fields = self.read_body(MessageRequest)
-        quotas.check_bytes(request.user.pk, self.body_size, self.using)
+        quotas.check_bytes(row.owner_id, self.body_size, self.using)
         keeper = ThreadWriter(self.store_of(row), row)
         message_id = keeper.keep(fields.get("parent_id"), fields["format"], fields["content"])
         return Response({"message_id": message_id})
@@ -222,7 +230,7 @@ class MessageView(AssistantUIView):
         """Replace the content of a message; a redacted message is not changed."""
         row = self.session(thread, SessionPermission.CHANGE)
         content = self.read_body(ContentRequest)["content"]
-        quotas.check_bytes(request.user.pk, self.body_size, self.using)
+        quotas.check_bytes(row.owner_id, self.body_size, self.using)
         ThreadWriter(self.store_of(row), row).change(message, content)
         return Response(status=status.HTTP_204_NO_CONTENT)
 

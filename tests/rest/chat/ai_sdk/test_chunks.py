@@ -81,7 +81,7 @@ def test_a_thing_that_nobody_knows_and_a_source_are_written():
 
 
 def chat(text, *files):
-    return Chat("c", uuid4(), "s", "", "", None, text, files, "m", None)
+    return Chat("c", uuid4(), "s", "", "", None, text, files, "m", None, None)
 
 
 def test_files_are_what_each_framework_takes():

@@ -41,7 +41,7 @@ class StrandsTools(ChatView):
             model=StrandsModel(),
             tools=STRANDS_TOOLS,
             session_manager=await DjangoSessionManager.load(
-                chat.session_id, owner=chat.user, scope=chat.scope
+                chat.session_id, owner=chat.owner, scope=chat.scope
             ),
             callback_handler=None,
         )
@@ -55,7 +55,7 @@ class OpenAITools(ChatView):
 
     def respond(self, chat: Chat) -> Any:
         agent: agents.Agent[Any] = agents.Agent(name="tools", model=self.model, tools=OPENAI_TOOLS)
-        session = DjangoSession(chat.session_id, owner=chat.user, scope=chat.scope, create=False)
+        session = DjangoSession(chat.session_id, owner=chat.owner, scope=chat.scope, create=False)
         return agents.Runner.run_streamed(agent, chat.openai_input, session=session)
 
 

@@ -1,0 +1,95 @@
+"""Users, who may be in another database than the sessions."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, TypeVar
+
+from django.apps import apps
+from django.contrib.auth import get_user_model
+from django.db import connections, models, router, transaction
+from django.db.models import Prefetch
+
+from django_agent_sessions.db import bridge
+
+S = TypeVar("S", bound=models.QuerySet[Any])
+
+_PLACE = ("ENGINE", "NAME", "HOST", "PORT")
+
+
+class UserKey(models.ForeignKey):  # type: ignore[type-arg] # declared like Django's own
+    """A foreign key to a user.
+
+    The database checks it if the users are in the database of the sessions; a foreign key cannot
+    cross databases.
+    """
+
+    @property
+    def db_constraint(self) -> bool:
+        """Whether the table is created with a constraint."""
+        return users_are_beside(bridge.database())
+
+    @db_constraint.setter
+    def db_constraint(self, value: bool) -> None:
+        """Do nothing: Django sets it."""
+
+    def deconstruct(self) -> Any:
+        """Leave out the constraint, so that a migration is the same in both cases."""
+        name, path, args, kwargs = super().deconstruct()
+        kwargs.pop("db_constraint", None)
+        return name, path, args, kwargs
+
+
+def cascade(collector: Any, field: Any, sub_objs: Any, using: str) -> None:
+    """Delete rows with their user; an ``on_delete``.
+
+    Django would look for them in the database of the users: :func:`delete_elsewhere` deletes them
+    if they are in another one.
+    """
+    if users_are_beside(bridge.database()) and sub_objs:
+        models.CASCADE(collector, field, sub_objs, using)
+
+
+cascade.lazy_sub_objs = True  # type: ignore[attr-defined] # read by Django
+
+
+def delete_elsewhere(instance: Any, using: str, **kwargs: Any) -> None:
+    """Delete a user's rows in another database after the user's deletion; for ``post_delete``."""
+    alias = bridge.database()
+    if not users_are_beside(alias):
+        delete = functools.partial(_delete_rows, instance.pk, alias)
+        transaction.on_commit(delete, using)
+
+
+def _delete_rows(key: Any, alias: str) -> None:
+    for model in apps.get_app_config("agent_sessions").get_models():
+        for field in model._meta.concrete_fields:
+            if isinstance(field, UserKey):
+                model._default_manager.using(alias).filter(**{field.name: key}).delete()
+
+
+def users_are_beside(using: str) -> bool:
+    """Return whether the users are in the database of this alias, perhaps by another alias."""
+    alias = router.db_for_write(get_user_model())
+    return alias == using or _place(alias) == _place(using)
+
+
+def _place(alias: str) -> tuple[Any, ...]:
+    if alias not in connections:
+        return (alias,)
+    configuration = connections[alias].settings_dict
+    return tuple(str(configuration.get(name) or "") for name in _PLACE)
+
+
+def users(using: str) -> models.QuerySet[Any]:
+    """Return the users, for code that reads sessions by this alias."""
+    model = get_user_model()
+    alias = using if users_are_beside(using) else router.db_for_read(model)
+    return model._default_manager.using(alias)
+
+
+def with_owners(sessions: S) -> S:
+    """Read owners with their sessions: joined, or by one statement in another database."""
+    if users_are_beside(bridge.database()):
+        return sessions.select_related("owner")
+    return sessions.prefetch_related(Prefetch("owner", users(bridge.database())))

@@ -1,0 +1,172 @@
+"""What a share link shows: a session as its owner sees it, as JSON and as a plain page."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404
+from django.template import loader
+from django.urls import reverse
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import viewsets
+from rest_framework.renderers import BaseRenderer
+from rest_framework.response import Response
+
+from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.governance import sharing
+from django_agent_sessions.models import Session, SessionMessage, ShareLink
+from django_agent_sessions.models.permissions import SessionPermission
+from django_agent_sessions.models.querysets import SessionQuerySet
+from django_agent_sessions.models.roles import SessionRole
+from django_agent_sessions.queries.message_pages import MessageQuery
+
+from .access import SCOPE_OWN
+from .base import FileNegotiation, SafeJSONRenderer, SessionAPI, ThrottleScope
+from .pagination import ORDER, MessagePagination
+from .schema import MESSAGE_PARAMETER, describe_view, operation
+from .serializers.fields import format_datetime
+from .serializers.messages import MessageSerializer
+from .serializers.sharing import SharedSessionSerializer
+from .viewsets.messages import MEDIA, MEDIA_RESPONSES, MediaAPI, MessageListMixin
+
+_POLICY = (
+    "default-src 'none'; img-src 'self'; style-src 'nonce-{nonce}'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+_MESSAGE = UUID(int=0)
+_TOKEN = OpenApiParameter("token", str, "path", description="The secret part of the link.")
+
+
+class SharedPageRenderer(BaseRenderer):
+    """A renderer of a plain page without scripts, for browsers."""
+
+    media_type = "text/html"
+    # Must not add another value for ``?format=``.
+    format = "json"
+    charset = "utf-8"
+
+    def render(
+        self,
+        data: Any,
+        accepted_media_type: str | None = None,
+        renderer_context: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Render a page of a session, or of an error."""
+        context = renderer_context or {}
+        response, nonce = context["response"], secrets.token_urlsafe(16)
+        response["Content-Security-Policy"] = _POLICY.format(nonce=nonce)
+        name = "missing" if response.exception else "session"
+        values = {"page": data, "nonce": nonce}
+        return loader.render_to_string(f"agent_sessions/shared/{name}.html", values)
+
+
+class SharedAPI(SessionAPI):
+    """The base of views that a link opens: its session is read as a reader does, without a login.
+
+    A wrong token, and a link that expired or was revoked, is the same 404 as a deleted session.
+    """
+
+    authentication_classes: Any = []
+    permission_classes: Any = []
+    throttle_scope = ThrottleScope.SHARED
+
+    @property
+    def asked_scope(self) -> str:
+        """Always the default: a link shows one session."""
+        return SCOPE_OWN
+
+    @cached_property
+    def link(self) -> ShareLink:
+        """The valid link of the request; raises ``Http404`` if there is none."""
+        token = self.request.resolver_match.kwargs["token"]
+        found = sharing.find_link(token, using=self.using)
+        if found is None:
+            raise Http404
+        return found
+
+    def accessible_sessions(self, **few: Any) -> SessionQuerySet:
+        """Return the session of the link."""
+        rows = Session.objects.using(self.using).filter(pk=self.link.session_id)
+        return self._in_namespace(rows.filter(**few))
+
+    def role_in(self, session: Session) -> SessionRole:
+        """Return that whoever has the link is a reader."""
+        return SessionRole.READER
+
+    def with_role(self, sessions: SessionQuerySet) -> SessionQuerySet:
+        return sessions
+
+    def record_access(
+        self, session: Session | None, target: UUID | None = None, **details: Any
+    ) -> None:
+        """Record a read by the link; who reads is unknown."""
+        values = {**details, "via": "link", "link": str(self.link.pk)}
+        super().record_access(session, target, **values)
+
+    def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
+        """Keep the link out of search engines, and its address from other servers."""
+        if isinstance(getattr(request, "accepted_renderer", None), SharedPageRenderer):
+            response.content_type = None
+        response = super().finalize_response(request, response, *args, **kwargs)
+        response["Referrer-Policy"] = "no-referrer"
+        response["X-Robots-Tag"] = "noindex, nofollow"
+        return response
+
+
+class SharedPagination(MessagePagination):
+    """Pages of the session of a link."""
+
+    parameters = (ORDER,)
+
+
+@describe_view(parameters=[_TOKEN], tags=["Sharing"])
+class SharedSessionView(SharedAPI, MessageListMixin, viewsets.GenericViewSet[Any]):
+    """The session of a link: the title and a page of messages."""
+
+    queryset = SessionMessage.objects.none()
+    serializer_class = MessageSerializer
+    pagination_class = SharedPagination
+    renderer_classes: Any = [SafeJSONRenderer, SharedPageRenderer]
+
+    @operation(
+        "shared_retrieve",
+        {200: (SharedSessionSerializer, "A page of the session.")},
+        errors=(400, 404),
+    )
+    def retrieve(self, request: Any, token: str) -> Response:
+        """Return the session of a share link, with a page of its messages; without a login.
+
+        Browsers get a plain page without scripts.
+        """
+        row = self.session(self.link.session_id, SessionPermission.READ)
+        page = self.page_response(row, lambda _, using: MessageQuery(row, main=True, alias=using))
+        title = displayable(row.title)
+        head = {"title": title, "expires_at": format_datetime(self.link.expires_at)}
+        return Response({**head, **page.data})
+
+    def media_url(self) -> str:
+        match: Any = self.request.resolver_match
+        # The arguments of the project's part of the path come first.
+        prefix = [value for key, value in match.kwargs.items() if key not in self.kwargs]
+        token = match.kwargs["token"]
+        name = f"{match.namespace}:shared-media".lstrip(":")
+        url = reverse(name, args=[*prefix, token, _MESSAGE], current_app=match.namespace)
+        # str.format would read braces of the prefix as a field.
+        url = url.replace("{", "%7B").replace("}", "%7D")
+        return url.replace(str(_MESSAGE), "{message}")
+
+
+@describe_view(parameters=[_TOKEN, MESSAGE_PARAMETER], tags=["Sharing"])
+class SharedMediaView(SharedAPI, MediaAPI):
+    """An image or another file of a message in the session of a link."""
+
+    content_negotiation_class = FileNegotiation
+
+    @operation("shared_media", MEDIA_RESPONSES, errors=(400, 404, 416, 503), parameters=MEDIA)
+    def get(self, request: Any, message: UUID) -> Any:
+        """Return an image, document, recording or video of a message of a share link's session."""
+        return self.media_response(message)
