@@ -28,6 +28,7 @@ from .formatting import (
     format_moment,
     format_tokens,
     has_prices,
+    to_local_time,
 )
 from .permissions import SessionPermission, reach
 from .usage_range import UsageRange
@@ -101,6 +102,8 @@ class UsageTables:
 
     def __init__(self, request: HttpRequest, shown: UsageRange, *, compared: bool) -> None:
         self._request, self._range, self._compared = request, shown, compared
+        self._begin = usage.midnight(shown.first)
+        self._end = usage.midnight(shown.last + timedelta(1))
         self._view = reach(request, SessionPermission.VIEW)
         by_cost = shown.sort == "cost"
         self._write = (lambda value: format_cost(round(value))) if by_cost else format_integer
@@ -244,8 +247,9 @@ class UsageTables:
         return UsageRow(name, cells, bar, link, known)
 
     def _list_url(self, condition: Mapping[str, str]) -> str:
-        first, last = self._range.first.isoformat(), self._range.last.isoformat()
-        days = {"activity_from": first, "activity_until": last}
+        # The list has days of the reader's time zone.
+        begin, end = map(to_local_time, (self._begin, self._end - timedelta(microseconds=1)))
+        days = {"activity_from": f"{begin:%Y-%m-%d}", "activity_until": f"{end:%Y-%m-%d}"}
         return f"{self._url('changelist')}?{urlencode({**condition, **days})}"
 
     def _url(self, name: str, *args: Any) -> str:
@@ -255,8 +259,7 @@ class UsageTables:
 
     def _session_rows(self) -> list[UsageRow]:
         rows = self._view.filter(Session.objects.using(bridge.database())).filter(
-            last_activity_at__gte=usage.midnight(self._range.first),
-            last_activity_at__lt=usage.midnight(self._range.last + timedelta(1)),
+            last_activity_at__gte=self._begin, last_activity_at__lt=self._end
         )
         recent = rows.order_by("-last_activity_at", "-id").values_list(
             "last_activity_at", flat=True

@@ -240,7 +240,9 @@ def test_the_sessions_with_the_highest_figures_are_linked(admin_client, costly, 
     key = Session.objects.get(title="Title 2").pk
     assert f'href="/admin/agent_sessions/session/{key}/change/"' in text(page)
     owner = Session.objects.values_list("owner", flat=True)[0]
-    query = f"activity_from={today}&amp;activity_until={today}"
+    # The day in UTC begins on the day before in Chicago.
+    yesterday = usage.today() - timedelta(days=1)
+    query = f"activity_from={yesterday}&amp;activity_until={today}"
     for condition in (f"owner={owner}", "namespace=shop"):
         assert f'href="/admin/agent_sessions/session/?{condition}&amp;{query}"' in text(page)
     settings.AGENT_SESSIONS = {}
