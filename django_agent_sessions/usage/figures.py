@@ -128,7 +128,7 @@ def top(
     """Read the figures of the agents, models, namespaces or owners with the highest figures.
 
     Agents are those of all sessions with an agent of this id; models those of the messages whose
-    model is known. Owners of a day that is over are the 500 with the most messages and the 500 with
+    model is known. Owners of a day that is over are the 200 with the most messages and the 200 with
     the highest costs; see ``by_owner`` for all.
 
     Args:
@@ -151,7 +151,7 @@ def top(
     entries = list(_sums(rows, first - timedelta(before), first, last, sort)[:limit])
     histograms: dict[str, Counter[int]] = {key: Counter() for key, *_ in entries[:latencies]}
     stored = rows.filter(period__range=(first, last), key__in=histograms)
-    for key, histogram in stored.values_list("key", "latencies"):
+    for key, histogram in stored.order_by().values_list("key", "latencies"):
         histograms[key].update(_histogram(histogram))
     return [
         KeyFigures(

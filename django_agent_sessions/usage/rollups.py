@@ -38,7 +38,7 @@ from .histograms import bucket_of
 
 _CHUNK = 500
 
-OWNERS_OF_A_DAY = 500
+OWNERS_OF_A_DAY = 200
 """Owners that are kept of a day: those with the most messages, and as many with the highest costs.
 The months have all owners."""
 

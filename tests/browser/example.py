@@ -296,7 +296,8 @@ def usage_of_90_days() -> None:
     owners = [owner(name) for name in _OWNERS]
     for day in range(90):
         morning = (now - timedelta(days=day)).replace(hour=9, minute=0, second=0)
-        busy = (0.35 if morning.weekday() >= 5 else 1) * (1.35 - day / 120)
+        dear_today = morning.astimezone(UTC).date() == dear_day()
+        busy = (0.35 if morning.weekday() >= 5 and not dear_today else 1) * (1.35 - day / 120)
         for number in range(1 + round(5 * busy * chance.uniform(0.7, 1.2))):
             when = morning + timedelta(minutes=9 * number)
             who = chance.choices(owners, (9, 7, 5, 3, 2, 1))[0]
@@ -312,7 +313,7 @@ def usage_of_90_days() -> None:
             agent = SessionAgent(session=session, agent_id=name, dialect="strands")
             sessions.append(session)
             agents.append(agent)
-            dear = name == "research" or morning.astimezone(UTC).date() == dear_day()
+            dear = name == "research" or dear_today
             rows += _busy(chance, agent, when, "claude-sonnet-4" if dear else "claude-haiku-4")
     Session.objects.bulk_create(sessions, batch_size=200)
     SessionAgent.objects.bulk_create(agents, batch_size=200)
