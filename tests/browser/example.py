@@ -267,7 +267,11 @@ def others(count: int = 36) -> None:
         session.save()
         for value in _RATED.get(number, ()):
             MessageFeedback.objects.create(
-                id=key_made_at(when), session=session, message_id=new_id(), value=value
+                id=key_made_at(when),
+                session=session,
+                message_id=new_id(),
+                value=value,
+                created_at=when,
             )
 
 
