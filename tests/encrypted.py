@@ -23,32 +23,53 @@ def forget() -> None:
         installed.forget()
 
 
+_COUNTS = "counts statements without those of the keys"
+_FILES = "reads, writes or redirects to a plain file"
+_READS = "reads or writes the column text"
+_SEARCHES = "searches encrypted words, which is refused"
+_SECRET = "looks for a secret that is stored"
+_UPDATES = "updates rows with content that is not sealed, which is refused"
+
 NEED_PLAIN_TEXT = {
     **ASK_STORED_TEXT,
-    "tests/blobs/test_agents.py::test_a_secret_in_a_document": "looks into a file",
-    "tests/blobs/test_agents.py::test_an_agent_that_has_it": "looks into a file",
-    "tests/blobs/test_serving.py::test_a_browser_is_sent": "redirects to a plain file",
-    "tests/blobs/test_serving.py::test_a_file_that_is_no_image": "writes a plain file",
-    "tests/blobs/test_serving.py::test_a_large_damaged_file": "writes a plain file",
-    "tests/blobs/test_serving.py::test_a_storage_that_fails": "counts bytes of a file",
-    "tests/blobs/test_serving.py::test_nothing_runs_from": "redirects to a plain file",
-    "tests/rest/chat/assistant_ui/test_attacks.py::test_a_message_is": "reads the column text",
-    "tests/rest/chat/assistant_ui/test_attacks.py::test_only_the": "reads the column text",
-    "tests/rest/chat/assistant_ui/test_messages.py::test_a_message_with": "reads the column text",
-    "tests/rest/chat/assistant_ui/test_messages.py::test_reading_and": "a statement for the key",
-    "tests/rest/chat/assistant_ui/test_messages.py::test_what_the_client": "reads the column text",
-    "tests/rest/chat/assistant_ui/test_statements.py::": "statements for the key",
-    "tests/rest/chat/assistant_ui/test_threads.py::test_a_list_takes": "a statement for the key",
-    "tests/rest/chat/assistant_ui/test_threads.py::test_owners_change": "reads the column text",
-    "tests/rest/test_sessions.py::test_a_search_finds": "searches words of messages",
-    "tests/store/test_counting.py::test_a_batch_takes_every": "reads the column text",
-    "tests/store/test_deleted_files.py::": "looks for a secret that is stored",
+    "tests/adapters/openai_agents/test_statements.py::test_a_first_write": _COUNTS,
+    "tests/adapters/strands/test_node_messages.py::test_a_run_takes_few": _COUNTS,
+    "tests/adapters/strands/test_node_messages.py::test_a_state_without_news": _COUNTS,
+    "tests/adapters/strands/test_node_messages.py::test_what_the_nodes_said": _SEARCHES,
+    "tests/adapters/strands/test_statements.py::TestCounts::test_messages_an_agent": _COUNTS,
+    "tests/adapters/test_first_message.py::test_the_first_message_is_one": _COUNTS,
+    "tests/blobs/test_agents.py::test_a_secret_in_a_document": _FILES,
+    "tests/blobs/test_agents.py::test_an_agent_that_has_it": _FILES,
+    "tests/blobs/test_serving.py::test_a_browser_is_sent": _FILES,
+    "tests/blobs/test_serving.py::test_a_file_that_is_no_image": _FILES,
+    "tests/blobs/test_serving.py::test_a_large_damaged_file": _FILES,
+    "tests/blobs/test_serving.py::test_a_storage_that_fails": _FILES,
+    "tests/blobs/test_serving.py::test_nothing_runs_from": _FILES,
+    "tests/governance/redaction/test_timeline.py::test_a_search_finds": _SEARCHES,
+    "tests/governance/test_held_content.py::test_a_refusal_leaves": _UPDATES,
+    "tests/governance/test_held_content.py::test_a_state_without_hold": _COUNTS,
+    "tests/governance/test_held_content.py::test_no_way_of_the_orm_changes_what_a_held_session_holds"
+    "[text of a message-save]": _READS,
+    "tests/governance/test_held_content.py::test_no_way_of_the_orm_changes_what_a_held_session_holds"
+    "[text of a message-update_or_create]": _READS,
+    "tests/integrity/test_healthy.py::test_statements_are_counted": _COUNTS,
+    "tests/interchange/importing/test_batches.py::test_a_batch_takes_three": _COUNTS,
+    "tests/rest/chat/assistant_ui/test_attacks.py::test_a_message_is": _READS,
+    "tests/rest/chat/assistant_ui/test_attacks.py::test_only_the": _READS,
+    "tests/rest/chat/assistant_ui/test_messages.py::test_a_message_with": _READS,
+    "tests/rest/chat/assistant_ui/test_messages.py::test_reading_and": _COUNTS,
+    "tests/rest/chat/assistant_ui/test_messages.py::test_what_the_client": _READS,
+    "tests/rest/chat/assistant_ui/test_statements.py::": _COUNTS,
+    "tests/rest/chat/assistant_ui/test_threads.py::test_a_list_takes": _COUNTS,
+    "tests/rest/chat/assistant_ui/test_threads.py::test_owners_change": _READS,
+    "tests/rest/test_sessions.py::test_a_search_finds": _SEARCHES,
+    "tests/store/test_counting.py::test_a_batch_takes_every": _READS,
+    "tests/store/test_deleted_files.py::": _SECRET,
     "tests/store/test_errors.py::test_what_the_database_refuses": "refuses a text by a constraint",
-    "tests/store/test_messages.py::test_a_message_is_replaced": "reads the column text",
-    "tests/store/test_messages.py::test_a_message_of_several": "reads the column text",
-    "tests/store/test_messages.py::test_neutral_columns": "reads the column text",
-    "tests/store/test_messages.py::test_text_is_capped": "reads the column text",
-    "tests/store/test_removal.py::test_a_redaction_overwrites": "reads the column text",
-    "tests/store/test_removal.py::test_after_a_redaction_no_byte": "looks for a stored secret",
+    "tests/store/test_messages.py::test_a_message_is_replaced": _READS,
+    "tests/store/test_messages.py::test_a_message_of_several": _READS,
+    "tests/store/test_messages.py::test_neutral_columns": _READS,
+    "tests/store/test_messages.py::test_text_is_capped": _READS,
+    "tests/store/test_removal.py::test_after_a_redaction_no_byte": _SECRET,
 }
 """What `make test-encrypted` leaves out, and why."""

@@ -106,8 +106,7 @@ class DataKeys:
             return found
         found = self._unwrapped(self._newest(owner) or self.create(owner, 1))
         if found.id not in self._uncommitted:
-            self._current.put(owner, found)
-            self._by_id.put(found.id, found)
+            self._keep(owner, found)
         return found
 
     def find(self, key_id: str) -> CachedKey:
@@ -136,13 +135,13 @@ class DataKeys:
             wrapped=self.wrapped(key, owner, os.urandom(32), masters),
         )
         rows = DataKey.objects.using(self.alias)
-        if connections[self.alias].in_atomic_block:
-            self._uncommitted.add(key.hex)
-            transaction.on_commit(lambda: self._uncommitted.discard(key.hex), self.alias)
         rows.bulk_create([row], ignore_conflicts=True)
         stored = self._row(lambda: rows.filter(owner=owner, generation=generation))
         if stored is None:
             raise EncryptionKeyError("another process deleted a new data key; try again")
+        if stored.pk == key and connections[self.alias].in_atomic_block:
+            self._uncommitted.add(key.hex)
+            transaction.on_commit(lambda: self._committed(row), self.alias)
         return stored
 
     def ids(self, owner: str) -> list[str]:
@@ -194,6 +193,14 @@ class DataKeys:
         return unwrap(
             self.masters().get(row.master), _context(row.pk, row.owner), row.wrapped, failed
         )
+
+    def _committed(self, row: DataKey) -> None:
+        self._uncommitted.discard(row.pk.hex)
+        self._keep(row.owner, self._unwrapped(row))
+
+    def _keep(self, owner: str, key: CachedKey) -> None:
+        self._current.put(owner, key)
+        self._by_id.put(key.id, key)
 
     def _unwrapped(self, row: DataKey) -> CachedKey:
         return CachedKey(row.pk.hex, cipher_of(self.unwrapped(row)))

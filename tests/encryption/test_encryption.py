@@ -160,6 +160,16 @@ def test_a_warm_append_takes_no_statement_more(
     assert not captured.captured_queries
 
 
+def test_a_key_is_read_by_no_statement_once_its_transaction_has_committed(
+    encrypted, store, django_assert_num_queries
+):
+    with transaction.atomic():
+        session = store.open("s", title="A title")
+
+    with django_assert_num_queries(0):
+        encrypted.key_for(session.id)
+
+
 def test_a_redaction_finds_encrypted_words_and_removes_them(encrypted, store, settings):
     session = store.open("s")
     agent = store.agents.open(session)
