@@ -21,6 +21,7 @@ from django_agent_sessions import usage
 from django_agent_sessions.admin import charts, usage_tables
 from django_agent_sessions.admin.formatting import format_compact, format_duration
 from django_agent_sessions.models import AuditEvent, Session, UsageRollup
+from django_agent_sessions.store import SessionStore
 from tests.usage.usage_data import join, say, start
 
 pytestmark = pytest.mark.django_db
@@ -223,7 +224,8 @@ def costly(now, ada):
     for number, at in enumerate([now - timedelta(days=7), now, now]):
         session = start(f"session-{number}", at, ada, "shop")
         say(join(session), [at])
-        figures = {"cost": number * 10**9, "title": f"Title {number}", "last_activity_at": at}
+        SessionStore(owner=ada).sessions.update(session.pk, title=f"Title {number}")
+        figures = {"cost": number * 10**9, "last_activity_at": at}
         Session.objects.filter(pk=session.pk).update(message_count=9 - number, **figures)
     usage.roll_up(until=now + timedelta(days=1))
 
