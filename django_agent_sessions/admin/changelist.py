@@ -28,7 +28,7 @@ from django_agent_sessions.queries import replicas
 from django_agent_sessions.queries.search import SearchResult, find_sessions
 
 from .columns import COLUMNS_PARAMETER, SessionColumnsMixin, possible_columns
-from .filters import has_feedback, is_running, reject_nul
+from .filters import has_feedback, leased_until, reject_nul
 from .keyset_changelist import AFTER, KeysetChangeList
 from .list_rows import SessionRowData, opening_words, snippets, with_readable_titles
 from .permissions import SessionPermission, may, reach
@@ -219,7 +219,7 @@ class SessionChangeList(KeysetChangeList):
             has_good=has_feedback(MessageFeedback.Value.GOOD),
             has_bad=has_feedback(MessageFeedback.Value.BAD),
             has_comment=has_feedback(MessageFeedback.Value.NEUTRAL),
-            is_running=is_running(),
+            leased_until=leased_until(),
         )
         if position is not None:
             newer = backwards != self.ascending
@@ -239,8 +239,11 @@ class SessionChangeList(KeysetChangeList):
         words = opening_words(untitled, using)
         found = self._shown_messages(rows, readable)
         excerpts = snippets(found, self.query, using)
+        now = timezone.now()
         for session in rows:
             names, total, frameworks = agents.get(session.pk, ((), 0, ()))
+            until = session.leased_until  # type: ignore[attr-defined] # annotated
+            session.is_running = until is not None and until > now  # type: ignore[attr-defined]
             session.listed = SessionRowData(  # type: ignore[attr-defined] # for the template
                 readable=session.pk in readable,
                 agents=names,
