@@ -36,7 +36,7 @@ MAX_COUNTED = 1_000_000
 """Sessions that are counted for the progress."""
 
 _BATCHES = {Operation.Kind.DELETE: 50, Operation.Kind.REDACT: 20}
-_BATCH = 200
+_BATCH = 100
 _BEAT = timedelta(seconds=10)
 _VIA = "operation"
 
