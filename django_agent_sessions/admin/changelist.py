@@ -249,7 +249,6 @@ class SessionChangeList(KeysetChangeList):
                 agents=names,
                 more_agents=total - len(names),
                 frameworks=frameworks,
-                owner_url=self.get_query_string({"owner": session.owner_id}),
                 review=self._reviews.get(session.pk, ""),
                 words=words.get(session.pk, ""),
                 snippet=excerpts.get(session.pk, ""),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.utils import quote
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -59,6 +62,8 @@ def _default_columns() -> tuple[str, ...]:
 class SessionColumnsMixin:
     """Mixin with the ``list_display`` methods of the session admin."""
 
+    admin_site: Any
+
     @admin.display(description=gettext_lazy("session"))
     def conversation(self, session: Session) -> SafeString:
         """Return the title, the session id and badges.
@@ -81,13 +86,12 @@ class SessionColumnsMixin:
 
     @admin.display(description=gettext_lazy("owner"), empty_value="–")
     def owned_by(self, session: Session) -> SafeString | None:
-        """Return the owner, linked to the list of their sessions."""
+        """Return the owner, linked to the owner's page."""
         if session.owner is None:
             return None
-        name = _truncate(session.owner.get_username())
-        label = _("All sessions of %(owner)s") % {"owner": name}
-        url = _row_data(session).owner_url
-        return format_html('<a href="{}" title="{}">{}</a>', url, label, name)
+        name = f"{self.admin_site.name}:agent_sessions_session_person"
+        url = reverse(name, args=[quote(session.owner.pk)])
+        return format_html('<a href="{}">{}</a>', url, _truncate(session.owner.get_username()))
 
     @admin.display(description=gettext_lazy("framework"), empty_value="–")
     def framework(self, session: Session) -> str | None:

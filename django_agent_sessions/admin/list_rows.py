@@ -33,7 +33,6 @@ class SessionRowData:
     agents: tuple[str, ...] = ()
     more_agents: int = 0
     frameworks: tuple[str, ...] = ()
-    owner_url: str = ""
     review: str = ""
     words: str = ""
     """The beginning of the conversation, if the session has no title."""

@@ -128,7 +128,7 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
     def get_urls(self) -> list[URLPattern]:
         """Put our URLs before Django's, whose ``<path:object_id>`` matches anything."""
         # Imported here to keep the start of processes and commands fast.
-        from . import redaction, reviews, sharing, timeline, transcript
+        from . import person, redaction, reviews, sharing, timeline, transcript
 
         urls = [
             *transcript.transcript_urls(self),
@@ -138,6 +138,7 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
             *timeline.timeline_urls(self),
             *reviews.review_urls(self),
             *sharing.sharing_urls(self),
+            *person.person_urls(self),
             *saved_views.view_urls(self),
         ]
         return [*urls, *super().get_urls()]

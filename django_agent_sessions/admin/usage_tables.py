@@ -86,6 +86,7 @@ class UsageTable:
     rows: Sequence[UsageRow]
     note: str = ""
     empty: str = ""
+    bars: bool = True
 
 
 def format_change(now: float | None, before: float | None) -> str:
@@ -95,6 +96,35 @@ def format_change(now: float | None, before: float | None) -> str:
     percent = round(100 * (now / before - 1))
     sign = "▲" if percent > 0 else "▼" if percent < 0 else "±"
     return _("%(sign)s %(percent)s %%") % {"sign": sign, "percent": format_integer(abs(percent))}
+
+
+def session_columns() -> list[UsageColumn]:
+    """Return the columns of a table of sessions."""
+    names = _("Session"), _("Last activity"), _("Messages"), _("Tokens in"), _("Tokens out")
+    return [UsageColumn(name) for name in (*names, *([_("Cost")] if has_prices() else []))]
+
+
+def session_row(session: Session, bar: str, link: str, *, readable: bool) -> UsageRow:
+    """Return the row of a session; without its title, if the viewer may not read it."""
+    name = displayable((readable and session.title) or session.session_id)
+    cells = [
+        format_moment(session.last_activity_at, MINUTE),
+        format_integer(session.message_count),
+        *map(format_tokens, (session.input_tokens, session.output_tokens)),
+        *([format_cost(session.cost)] if has_prices() else []),
+    ]
+    return UsageRow(name, cells, bar, link)
+
+
+def figure_cells(one: usage.Figures, *, sessions: bool = True) -> list[str]:
+    """Return the cells of figures: messages, sessions, tokens, latency, and costs if known."""
+    return [
+        format_integer(one.messages),
+        *([format_integer(one.sessions)] if sessions else []),
+        *map(format_tokens, (one.input_tokens, one.output_tokens)),
+        *map(format_duration, (one.p50, one.p95)),
+        *([format_cost(one.cost)] if has_prices() else []),
+    ]
 
 
 class UsageTables:
@@ -161,9 +191,7 @@ class UsageTables:
         """Return the sessions with the highest figures; None if the viewer sees no sessions."""
         if not self._view:
             return None
-        names = _("Last activity"), _("Messages"), _("Tokens in"), _("Tokens out"), _("Cost")
-        columns = [UsageColumn(name) for name in (_("Session"), *names[: 4 + has_prices()])]
-        title = _("Sessions")
+        columns, title = session_columns(), _("Sessions")
         if self._range.days > SESSION_DAYS:
             text = _("Choose at most %s days to see the sessions with the highest figures.")
             return UsageTable("sessions", title, columns, [], empty=text % SESSION_DAYS)
@@ -223,14 +251,7 @@ class UsageTables:
         return UsageColumn(name, self._range.query(sort=sort), sort == self._range.sort)
 
     def _cells(self, dimension: Dimension, one: usage.KeyFigures) -> list[str]:
-        return [
-            format_integer(one.messages),
-            *([] if dimension == "model" else [format_integer(one.sessions)]),
-            *map(format_tokens, (one.input_tokens, one.output_tokens)),
-            *map(format_duration, (one.p50, one.p95)),
-            *([format_cost(one.cost)] if has_prices() else []),
-            self._change(one),
-        ]
+        return [*figure_cells(one, sessions=dimension != "model"), self._change(one)]
 
     def _row(
         self, dimension: Dimension, one: usage.KeyFigures, bar: str, cells: Sequence[str]
@@ -272,16 +293,11 @@ class UsageTables:
         readable = reach(self._request, SessionPermission.READ).among(sessions)
         most = max(map(self._now, sessions), default=0)
         return [
-            UsageRow(
-                displayable((one.pk in readable and one.title) or one.session_id),
-                [
-                    format_moment(one.last_activity_at, MINUTE),
-                    format_integer(one.message_count),
-                    *map(format_tokens, (one.input_tokens, one.output_tokens)),
-                    *([format_cost(one.cost)] if has_prices() else []),
-                ],
+            session_row(
+                one,
                 charts.bar_width(self._now(one), most),
                 self._url("change", one.pk),
+                readable=one.pk in readable,
             )
             for one in sessions
         ]

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.core.signing import BadSignature, Signer
 from django.db.models import QuerySet
 from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext as _
 
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ErasureReceiptError
@@ -84,6 +85,25 @@ class ErasureReceipt:
     keys_kept: Sequence[str]
     dry_run: bool
     held_sessions: Sequence[UUID] = field(default=(), repr=False)
+
+    @property
+    def figures(self) -> list[tuple[str, int]]:
+        """The numbers of rows with their names in words."""
+        labels = {
+            "sessions": _("Sessions"),
+            "messages": _("Messages"),
+            "feedback": _("Ratings and comments"),
+            "notes": _("Notes that lose the name"),
+            "objects": _("Stored objects"),
+            "files": _("Files"),
+            "participations": _("Roles in sessions of others"),
+            "usage": _("Rows of usage"),
+            "audit_events": _("Audit events that lose the name"),
+            "fork_sessions": _("Forks of other users"),
+            "fork_messages": _("Copied messages in forks"),
+            "keys": _("Data keys"),
+        }
+        return [(labels.get(name, name), count) for name, count in self.counts.items()]
 
     def to_json(self) -> str:
         """Return the receipt as JSON, signed unless it is of a dry run."""

@@ -895,7 +895,7 @@ class Migration(migrations.Migration):
                 "indexes": [
                     models.Index(fields=["session", "value"], name="agent_sessions_feedback_sess"),
                     models.Index(fields=["value", "session"], name="agent_sessions_feedback_value"),
-                    models.Index(fields=["user"], name="agent_sessions_feedback_user"),
+                    models.Index(fields=["user", "id"], name="agent_sessions_feedback_user"),
                 ],
                 "constraints": [
                     models.UniqueConstraint(

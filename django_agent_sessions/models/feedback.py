@@ -73,7 +73,7 @@ class MessageFeedback(SessionRelated):
             models.Index(fields=["session", "value"], name="agent_sessions_feedback_sess"),
             # For lists of the sessions with bad feedback, and for all feedback of a user.
             models.Index(fields=["value", "session"], name="agent_sessions_feedback_value"),
-            models.Index(fields=["user"], name="agent_sessions_feedback_user"),
+            models.Index(fields=["user", "id"], name="agent_sessions_feedback_user"),
         ]
 
     def __str__(self) -> str:

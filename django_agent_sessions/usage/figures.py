@@ -54,6 +54,17 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MonthFigures(Figures):
+    """Figures of an owner in a month.
+
+    Attributes:
+        month: The first day of the month.
+    """
+
+    month: date
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DayFigures(Figures):
     """Figures of a day.
 
@@ -209,6 +220,35 @@ def by_owner(month: date, *, limit: int = 20, using: str | None = None) -> list[
         for key, latencies, *figures in rows[:limit]
     ]
     return sorted(owners, key=lambda owner: (-owner.messages, owner.key))
+
+
+def by_month(owner: Any, months: int = 12, *, using: str | None = None) -> list[MonthFigures]:
+    """Read the figures of an owner in the last months.
+
+    Args:
+        owner: The user's primary key.
+        months: Number of months, up to the present one.
+        using: The database alias.
+
+    Returns:
+        The months in which the owner used something, newest first.
+    """
+    month, periods = today().replace(day=1), []
+    for _ in range(months):
+        periods.append(month)
+        month = (month - timedelta(1)).replace(day=1)
+    # Each month is a seek in the unique index.
+    rows = UsageRollup.objects.using(bridge.database(using)).filter(
+        dimension=UsageRollup.Dimension.OWNER, period__in=periods, key=str(owner)
+    )
+    return [
+        MonthFigures(
+            month=row.period,
+            latencies=_histogram(row.latencies),
+            **{name: getattr(row, name) for name in _COLUMNS},
+        )
+        for row in rows.order_by("-period")
+    ]
 
 
 def total(figures: Iterable[Figures]) -> Figures:

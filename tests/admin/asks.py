@@ -75,6 +75,9 @@ class Ask:
     answers: tuple[int, ...] = (200,)
     refusals: tuple[int, ...] = (403, 404)
     original: bool = False
+    of_everything: bool = False
+    """Whether the permissions have to be valid in all sessions."""
+
     action: str = ""
     prepare: Callable[[Conversation], Any] = lambda there: None
 
@@ -156,6 +159,16 @@ def add_another(there: Conversation) -> None:
     """A session with an agent, so that the tested rules reach it."""
     store = SessionStore(owner=EVERYBODY, create=True)
     store.agents.open(store.open("another"), there.agent.agent_id, dialect="strands")
+
+
+def own(there: Conversation) -> None:
+    """Gives the session an owner."""
+    owner = get_user_model().objects.get_or_create(username="owner")[0]
+    Session.objects.filter(owner=None).update(owner=owner)
+
+
+def of_owner(there: Conversation) -> list[Any]:
+    return [Session.objects.values_list("owner", flat=True).get(pk=there.session.pk) or 0]
 
 
 LIST = "session_changelist"
@@ -447,6 +460,39 @@ ASKS = [
         answers=(302,),
         prepare=with_another_user,
     ),
+    # The owner.
+    Ask(
+        "session_person",
+        needs(VIEW),
+        url=of_owner,
+        shows=("plantedtitle",),
+        prepare=own,
+    ),
+    Ask(
+        "session_person",
+        needs(VIEW, READ, EXPORT),
+        url=of_owner,
+        post={"reason": "a request"},
+        recorded=("exported",),
+        of_everything=True,
+        prepare=own,
+    ),
+    Ask(
+        "session_person_erase",
+        needs(VIEW, DELETE, REDACT),
+        url=of_owner,
+        of_everything=True,
+        prepare=own,
+    ),
+    # Within the test's transaction, an erasure is refused.
+    Ask(
+        "session_person_erase",
+        needs(VIEW, DELETE, REDACT),
+        url=of_owner,
+        post={"reason": "a request", "forks": "redact", "seen": "1 4 0 0 0 0 0 0 0 0"},
+        of_everything=True,
+        prepare=own,
+    ),
     # Deletion.
     Ask("session_delete", needs(VIEW, DELETE), url=of_session),
     Ask(
@@ -507,6 +553,6 @@ ASKS = [
     Ask("auditevent_add", NOBODY),
     Ask("auditevent_csv", needs(AUDIT), recorded=("exported",), of_readers_only=False),
     # Usage: figures.
-    Ask("usagerollup_changelist", needs(USAGE)),
-    Ask("usagerollup_update", needs(USAGE), post={}, answers=(302,)),
+    Ask("usagerollup_changelist", needs(USAGE), of_everything=True),
+    Ask("usagerollup_update", needs(USAGE), post={}, answers=(302,), of_everything=True),
 ]

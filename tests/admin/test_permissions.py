@@ -328,10 +328,11 @@ def test_nothing_is_shown_or_done_where_a_rule_does_not_reach(ask, there, everyt
 @pytest.mark.parametrize("ask", ASKS, ids=names(ASKS))
 def test_everything_is_shown_and_done_where_a_rule_reaches(ask, there, person, settings):
     settings.AGENT_SESSIONS = {"ACCESS": f"{__name__}.Here"}
-    if ask.page.startswith("usage"):
-        # Its figures are of all sessions.
+    if ask.of_everything:
+        # The figures of usage, or what belongs to a person, are of all sessions.
+        refused = 403 if ask.page.startswith("usage") else 404
         assert problems(ask, there, person, [frozenset(OURS)]) == {
-            ", ".join(sorted(OURS)): f"answered 403, not {ask.answers}"
+            ", ".join(sorted(OURS)): f"answered {refused}, not {ask.answers}"
         }
     else:
         assert problems(ask, there, person, [frozenset(OURS)]) == {}

@@ -26,7 +26,7 @@ KEPT = "SCREENSHOTS" in os.environ
 """Whether the pictures are for the documentation."""
 
 PICTURES = Path(os.environ.get("SCREENSHOTS", ".cache/screenshots"))
-SHOWN = ("list", "transcript", "preview", "usage", "usage-day")
+SHOWN = ("list", "transcript", "preview", "usage", "usage-day", "person")
 """The pages that the documentation shows."""
 
 LARGEST = 200_000
@@ -102,6 +102,10 @@ def every_page(page, session, names=None):
             "admin:agent_sessions_auditevent_change", args=[AuditEvent.objects.latest("id").pk]
         ),
         "export": address(session, "export"),
+        "person": reverse("admin:agent_sessions_session_person", args=[session.owner_id]),
+        "person-erase": reverse(
+            "admin:agent_sessions_session_person_erase", args=[session.owner_id]
+        ),
         "redact": address(session, "redact"),
     }.items():
         if names and name not in names:

@@ -220,6 +220,19 @@ def test_the_agents_and_owners_that_said_most_come_first(django_user_model):
     assert usage.by_owner(date(2026, 4, 1)) == []
 
 
+def test_the_months_of_an_owner_are_the_last_ones_with_usage(django_user_model, monkeypatch):
+    user = django_user_model.objects.create_user("user")
+    session = start("session", NOON, user)
+    say(join(session, "agent"), [NOON, NOON + timedelta(days=20)])
+    usage.roll_up(until=LATER)
+
+    monkeypatch.setattr("django_agent_sessions.usage.figures.today", lambda: date(2027, 2, 28))
+    found = [(one.month, one.messages, one.sessions) for one in usage.by_month(user.pk)]
+    assert found == [(date(2026, 4, 1), 1, 0), (date(2026, 3, 1), 1, 1)]
+    assert [one.month for one in usage.by_month(user.pk, 11)] == [date(2026, 4, 1)]
+    assert usage.by_month("another") == []
+
+
 def test_what_is_highest_is_compared_with_the_days_before():
     now, before = NOON.date(), NOON - timedelta(days=1)
     for name, yesterday, today in (("steady", 3, 3), ("grew", 1, 5), ("gone", 7, 0), ("new", 0, 1)):
