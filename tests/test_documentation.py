@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.db import connection, models
 from django.db.models import Q
+from django.test.utils import isolate_apps
 from django.utils import timezone
 from sphinx.util import inspect as sphinx_inspect
 
@@ -25,10 +27,10 @@ from tests.store.test_async import SYNC
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
-def example(page: str, function: str) -> Any:
-    """The function that an example on a page defines."""
+def example(page: str, function: str, **given: Any) -> Any:
+    """The function that an example on a page defines, with names that the page does not define."""
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
-    namespace: dict[str, Any] = {}
+    namespace: dict[str, Any] = given
     exec("\n".join(b for b in blocks if "def " in b), namespace)  # noqa: S102 - our own page
     return namespace[function]
 
@@ -72,6 +74,38 @@ def test_the_access_rules_reach_a_team_and_a_tenant() -> None:
     assert reached(team, root, SessionPermission.READ) is EVERYBODY
     assert reached(tenant, root, SessionPermission.DELETE) == [nobodys]
     assert reached(tenant, bob, SessionPermission.VIEW) is None
+
+
+@pytest.mark.django_db
+@isolate_apps("tests")
+def test_members_of_a_projects_own_teams_reach_what_their_roles_allow() -> None:
+    class Membership(models.Model):  # noqa: DJ008 - of this test only
+        user = models.IntegerField(db_column="member")
+        team = models.IntegerField()
+        role = models.TextField()
+
+        class Meta:
+            app_label = "tests"
+
+    with connection.cursor() as cursor:
+        columns = "id INTEGER, member INTEGER, team INTEGER, role TEXT"
+        cursor.execute(f"CREATE TABLE tests_membership ({columns})")
+    rule = example("access.md", "TeamMembers", Membership=Membership)
+    ada, bob, eve, zoe = (User.objects.create_user(name) for name in ("ada", "bob", "eve", "zoe"))
+    members = [(ada, 1, "member"), (bob, 1, "member"), (eve, 1, "lead"), (zoe, 2, "lead")]
+    for number, (user, team, role) in enumerate(members):
+        Membership._default_manager.create(pk=number, user=user.pk, team=team, role=role)
+    mine = Session.objects.create(session_id="mine", owner=ada)
+    Session.objects.create(session_id="nobodys")
+
+    def reached(user: Any, action: SessionPermission) -> Any:
+        answer = rule().sessions(user, action)
+        return None if answer is None else list(Session.objects.filter(answer))
+
+    for user, reads, changes in ((bob, [mine], []), (eve, [mine], [mine]), (zoe, [], [])):
+        assert reached(user, SessionPermission.READ) == reads
+        assert reached(user, SessionPermission.CHANGE) == changes
+        assert reached(user, SessionPermission.DELETE) is None
 
 
 @pytest.mark.django_db

@@ -361,3 +361,101 @@ def test_nobody_takes_part_without_a_key(planted):
     for user in (anonymous, unsaved):
         with pytest.raises(Exception, match="anonymous or unsaved"):
             sharing.add_participant(planted.session.pk, user, "reader")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_chat_is_read_by_a_reader_and_written_by_a_writer(trip, ada, bob, settings):
+    settings.ROOT_URLCONF = "tests.rest.chat.ai_sdk.urls"
+    browser = Client()
+    browser.force_login(bob)
+    key = str(trip.session.id)
+    url, body = f"/strands/{key}", {"id": key, "message": ui_message("And Porto?")}
+
+    def send() -> Any:
+        return browser.post("/strands", body, content_type="application/json")
+
+    sharing.add_participant(trip.session.id, bob, "reader")
+    assert b"Lisbon" in browser.get(f"{url}/messages").content
+    assert browser.get(f"{url}/stream").status_code == 204
+    before = rows()
+    assert send().status_code == 403
+    assert browser.post(f"{url}/stop").status_code == 403
+    assert rows() == before
+    sharing.add_participant(trip.session.id, bob, "writer")
+    answer = send()
+    assert answer.status_code == 200
+    assert b"data:" in b"".join(answer.streaming_content)
+    texts = SessionMessage.objects.filter(session=trip.session.id).values_list("text", flat=True)
+    assert "And Porto?" in list(texts)
+    assert Session.objects.count() == 1
+    assert browser.post(f"{url}/stop").status_code == 204
+    sharing.remove_participant(trip.session.id, bob)
+    assert b"Lisbon" not in browser.get(f"{url}/messages").content
+
+
+def ui_message(text: str) -> dict[str, Any]:
+    return {"id": "m1", "role": "user", "parts": [{"type": "text", "text": text}]}
+
+
+def test_a_shared_thread_of_assistant_ui_is_continued_by_a_writer(trip, bob, settings):
+    settings.ROOT_URLCONF = "django_agent_sessions.rest.chat.assistant_ui.urls"
+    client = client_of(bob)
+    url = f"/v1/threads/{trip.session.id}"
+    content = {"role": "user", "parts": [{"type": "text", "text": "And Porto?"}]}
+    message = {"parent_id": None, "format": "ai-sdk/v6", "content": content}
+    for role, status in ((None, 404), ("reader", 404), ("writer", 200)):
+        if role:
+            sharing.add_participant(trip.session.id, bob, role)
+        reads = 404 if role is None else 200
+        assert client.get(url).status_code == client.get(f"{url}/messages").status_code == reads
+        sent = client.post(f"{url}/messages", message, format="json")
+        assert sent.status_code == status
+        assert client.put(url, {"title": "Bob's"}, format="json").status_code == 404
+        assert client.delete(url).status_code == 404
+    assert client.get("/v1/threads").json() == {"threads": []}
+    key = sent.json()["message_id"]
+    changed = client.put(f"{url}/messages/{key}", {"content": content}, format="json")
+    assert changed.status_code == 404
+
+
+def test_a_fork_and_an_export_have_no_participants_and_no_links(planted, api):
+    url = f"/api/sessions/{planted.session.pk}/"
+    fork = api.post(f"{url}fork/", {}, format="json").json()
+    assert not Participant.objects.filter(session=fork["id"]).exists()
+    assert not ShareLink.objects.filter(session=fork["id"]).exists()
+    text = body_of(api.get(f"{url}export/", {"as": "jsonl"}))
+    for secret in (TOKEN, planted.link.token_hash, str(planted.participant.user_id)):
+        assert secret not in text
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_what_is_shared_goes_with_the_session_and_with_the_user(planted, monkeypatch, large):
+    from django_agent_sessions.models import deletion
+
+    Participant.objects.create(session=Session.objects.create(), user=planted.participant.user)
+    if large:
+        # The first batch of its messages makes it a tombstone.
+        monkeypatch.setattr(deletion, "MAX_MESSAGES", 1)
+        monkeypatch.setattr(deletion, "can_commit_batches", lambda using: True)
+    planted.session.delete()
+    assert not ShareLink.objects.exists()
+    assert Participant.objects.count() == 1
+    planted.participant.user.delete()
+    assert not Participant.objects.exists()
+
+
+def test_code_of_a_project_gets_the_owner_of_a_session_that_a_user_reaches(planted, ada, bob):
+    from django_agent_sessions.exceptions import SessionNotFoundError
+    from django_agent_sessions.store import SessionStore
+    from django_agent_sessions.values.owners import NOBODY
+
+    row, reader = planted.session, planted.participant.user
+    assert sharing.owner_for(ada, row, write=True) == ada.pk
+    assert SessionStore(owner=sharing.owner_for(reader, row)).get("planted").id == row.pk
+    for user, write in ((reader, True), (bob, False), (AnonymousUser(), False)):
+        with pytest.raises(SessionNotFoundError):
+            sharing.owner_for(user, row, write=write)
+    assert sharing.owner_for(get_user_model().objects.create_superuser("root"), row) == ada.pk
+    Session.objects.update(owner=None)
+    sharing.add_participant(row.pk, bob, "writer")
+    assert sharing.owner_for(bob, Session.objects.get(), write=True) is NOBODY

@@ -26,14 +26,17 @@ _TEXT_LENGTH = 500
 class SessionDetailAPI(ChangeAPI):
     """The base of the sessions' view set: it reads and represents one session."""
 
-    def row_of(self, sessions: SessionQuerySet) -> Session:
-        """Return the session with its agents; raise ``Http404`` if the user may not read it."""
+    def row_of(self, sessions: SessionQuerySet, *, copied: bool = False) -> Session:
+        """Return the session with its agents; raise ``Http404`` if the user may not read it.
+
+        A copy is shown to whoever made it, although nobody may have a permission for it yet.
+        """
         # Agents of the same database, without their states, which may be large.
         columns = [*AgentSerializer.Meta.fields, "session_id"]
         agents = SessionAgent.objects.using(self.using).only(*columns)
         rows = self.with_role(sessions.defer("origin"))
         row = rows.prefetch_related(Prefetch("agents", agents)).first()
-        if row is None or not self.has_permissions(row, SessionPermission.READ):
+        if row is None or not (copied or self.has_permissions(row, SessionPermission.READ)):
             raise Http404
         return row
 

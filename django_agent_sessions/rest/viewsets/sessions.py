@@ -296,7 +296,8 @@ class SessionViewSet(SessionDetailAPI):
                 at=data.get("at"), title=data.get("title"), external_id=data.get("external_id")
             )
         sessions = request.path.rstrip("/").rsplit("/", 2)[0]
-        return self.placed(self.row_of(self.accessible_sessions(pk=key)), created, sessions)
+        fork = self.row_of(Session.objects.using(self.using).filter(pk=key), copied=True)
+        return self.placed(fork, created, sessions)
 
     @operation(
         "sessions_export",
