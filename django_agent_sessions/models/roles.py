@@ -34,14 +34,17 @@ def owned_by_viewer(viewer: Any) -> Q:
     """
     if viewer.pk is None:
         return Q(pk__in=[])
-    return reached(Func(_key(viewer), template="(SELECT %(expressions)s)"))
+    return reached(_hidden_key(viewer))
 
 
 def shared_with_viewer(viewer: Any) -> Q:
-    """Return the condition for a list of the sessions in which a viewer is a participant."""
+    """Return the condition for a list of the sessions in which a viewer is a participant.
+
+    The key is hidden from the planner's statistics, as in :func:`owned_by_viewer`.
+    """
     if viewer.pk is None:
         return Q(pk__in=[])
-    return Q(pk__in=Participant.objects.filter(user=_key(viewer)).values("session"))
+    return Q(pk__in=Participant.objects.filter(user=_hidden_key(viewer)).values("session"))
 
 
 def has_role(viewer: Any, roles: Collection[SessionRole] = tuple(SessionRole)) -> Q:
@@ -98,6 +101,10 @@ def _participant(viewer: Any) -> QuerySet[Participant]:
 
 def _key(viewer: Any) -> Value:
     return Value(viewer.pk, output_field=_owner_column())
+
+
+def _hidden_key(viewer: Any) -> Func:
+    return Func(_key(viewer), template="(SELECT %(expressions)s)")
 
 
 def _owner_column() -> Any:

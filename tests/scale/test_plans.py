@@ -319,7 +319,8 @@ def test_what_is_shared_is_found_by_the_reader_and_by_the_session(planted, api):
             assert answer.status_code == 200, (given, body_of(answer))
         for path, query in READS:
             if "export" not in path:
-                answer = reader.get(path.format(**keys), query)
+                asked = {name: str(value).format(**keys) for name, value in query.items()}
+                answer = reader.get(path.format(**keys), asked)
                 assert answer.status_code == 200, (path, body_of(answer))
                 body_of(answer)
         assert reader.get(f"/api/shared/{TOKEN}/").status_code == 200
