@@ -39,7 +39,8 @@ ON_SERVERS := tests/store tests/concurrency tests/audit tests/db tests/governanc
 	tests/values/test_owners_matrix.py tests/rest/test_quotas.py \
 	$(wildcard tests/rest/events/test_[cr]*.py) \
 	$(patsubst %,tests/blobs/test_%.py,moments statements store together) \
-	tests/integrity/test_closing.py \
+	tests/integrity/test_closing.py $(patsubst %,tests/encryption/test_%.py,backup command dump \
+	encryption rotation) \
 	tests/interchange/importing tests/interchange/jsonl_reading \
 	$(wildcard tests/adapters/*/test_contract*.py tests/adapters/*/test_processes.py) \
 	$(wildcard tests/adapters/*/test_redacted_elsewhere.py tests/adapters/*/test_rollback.py) \

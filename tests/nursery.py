@@ -72,6 +72,8 @@ def _wait(child: int, told: int) -> None:
 
 def main(number: int) -> None:
     django.setup()
+    if os.environ.get("TEST_CODEC") == "encryption":
+        importlib.import_module("tests.encrypted").install()
     for name in IMPORTED:
         importlib.import_module(name)
     # At its end a process would look through all of it once more.

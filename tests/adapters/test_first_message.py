@@ -17,6 +17,7 @@ from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store._sessions import Sessions
 from tests.adapters.processes import work_together
 from tests.store.cutting import commit_lost, cut, user
+from tests.texts import text_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -109,7 +110,7 @@ def test_processes_that_write_it_at_the_same_moment_lose_and_double_none(kind):
 
     expected = sorted(f"{each}-{number}" for each in range(20) for number in range(4))
     assert sorted(text for one in told for text in one) == expected
-    assert sorted(SessionMessage.objects.values_list("text", flat=True)) == expected
+    assert sorted(text_of(row) for row in SessionMessage.objects.all()) == expected
     assert Session.objects.count() == SessionAgent.objects.count() == 20
     places = SessionMessage.objects.order_by("agent", "message_id").values_list("message_id")
     assert [place for (place,) in places] == [*range(4)] * 20

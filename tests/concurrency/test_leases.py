@@ -16,6 +16,7 @@ from django.db import connection, connections
 from django_agent_sessions import leases
 from django_agent_sessions.models import SessionMessage
 from tests.processes import go, outputs, ready, start
+from tests.texts import text_of
 
 from .turns import MAKERS
 
@@ -33,7 +34,7 @@ LIMIT = 60
 def said() -> list[str]:
     """What was said, in order."""
     rows = SessionMessage.objects.order_by("message_id")
-    found = list(rows.values_list("message_id", "text"))
+    found = [(row.message_id, text_of(row)) for row in rows]
     assert [position for position, _ in found] == list(range(len(found)))
     return [text for _, text in found]
 

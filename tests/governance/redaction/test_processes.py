@@ -12,6 +12,7 @@ from django.db import connection, connections, transaction
 
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import Session
+from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing, files_containing
 from django_agent_sessions.values.records import AgentState
 from tests.processes import Process, go, outputs, ready, start
@@ -93,7 +94,7 @@ def test_a_write_that_waits_for_the_redaction_is_refused(shared, writers, work):
         assert hear(writer) == "0"
         expect_nowhere()
         # For the next round there is something to find.
-        Session.objects.filter(pk=shared.id).update(title=SECRET)
+        SessionStore().sessions.update(shared.id, title=SECRET)
         connections.close_all()
 
 
