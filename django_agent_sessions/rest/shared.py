@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.http import Http404
 from django.template import loader
+from django.templatetags.static import static
 from django.urls import reverse
+from django.utils.translation import gettext_lazy
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import viewsets
 from rest_framework.renderers import BaseRenderer
 from rest_framework.response import Response
 
-from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.content.dialects import PartKind, displayable
 from django_agent_sessions.governance import sharing
 from django_agent_sessions.models import Session, SessionMessage, ShareLink
 from django_agent_sessions.models.permissions import SessionPermission
@@ -34,8 +37,8 @@ from .serializers.sharing import SharedSessionSerializer
 from .viewsets.messages import MEDIA, MEDIA_RESPONSES, MediaAPI, MessageListMixin
 
 _POLICY = (
-    "default-src 'none'; img-src 'self'; style-src 'nonce-{nonce}'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; img-src 'self'; style-src {style}; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
 )
 _MESSAGE = UUID(int=0)
 _TOKEN = OpenApiParameter("token", str, "path", description="The secret part of the link.")
@@ -56,12 +59,32 @@ class SharedPageRenderer(BaseRenderer):
         renderer_context: Mapping[str, Any] | None = None,
     ) -> str:
         """Render a page of a session, or of an error."""
-        context = renderer_context or {}
-        response, nonce = context["response"], secrets.token_urlsafe(16)
-        response["Content-Security-Policy"] = _POLICY.format(nonce=nonce)
+        response = (renderer_context or {})["response"]
+        # A project may serve its static files from another origin.
+        origin = urlsplit(static("agent_sessions/shared.css"))
+        style = f"{origin.scheme}://{origin.netloc}" if origin.netloc else "'self'"
+        response["Content-Security-Policy"] = _POLICY.format(style=style)
         name = "missing" if response.exception else "session"
-        values = {"page": data, "nonce": nonce}
-        return loader.render_to_string(f"agent_sessions/shared/{name}.html", values)
+        for message in data.get("results", ()):
+            _label(message["parts"])
+        return loader.render_to_string(f"agent_sessions/shared/{name}.html", {"page": data})
+
+
+def _label(parts: Iterable[dict[str, Any]]) -> None:
+    """Add what the page shows of parts: the name of their kind, and their data as JSON."""
+    for part in parts:
+        part["label"] = _LABELS.get(part["kind"], "")
+        data = part["data"]
+        part["json"] = "" if data is None else json.dumps(data, ensure_ascii=False, indent=1)
+        _label(part["parts"])
+
+
+_LABELS = {
+    PartKind.TOOL_CALL: gettext_lazy("Tool call"),
+    PartKind.TOOL_RESULT: gettext_lazy("Tool result"),
+    PartKind.IMAGE: gettext_lazy("Image"),
+    PartKind.DOCUMENT: gettext_lazy("Document"),
+}
 
 
 class SharedAPI(SessionAPI):
