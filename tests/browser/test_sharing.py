@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -69,9 +70,9 @@ def test_a_conversation_is_shared_and_read_by_its_link(open_page, shared, script
 @pytest.mark.parametrize("look", LOOKS)
 def test_its_pages_can_be_read_by_everybody_and_fit_their_width(open_page, clerk, shared, look):
     sharing.add_participant(shared.pk, staff("a" * 80), "reader", actor=clerk)
-    link, token = sharing.create_link(shared.pk, sharing.timedelta(days=1), actor=clerk)
+    link, token = sharing.create_link(shared.pk, timedelta(days=1), actor=clerk)
     sharing.revoke_link(shared.pk, link.pk, actor=clerk)
-    _link, token = sharing.create_link(shared.pk, sharing.timedelta(days=1), actor=clerk)
+    _link, token = sharing.create_link(shared.pk, timedelta(days=1), actor=clerk)
     pages = {
         "sharing": reverse("admin:agent_sessions_session_sharing", args=[shared.pk]),
         "shared": reverse("agent_sessions_api:shared", args=[token]),
