@@ -20,10 +20,12 @@ from django_agent_sessions.models import (
     AuditEvent,
     MessageFeedback,
     Note,
+    Participant,
     RedactedOriginal,
     Review,
     Session,
     SessionMessage,
+    ShareLink,
     StoredObject,
     UsageRollup,
 )
@@ -54,7 +56,7 @@ class ErasureReceipt:
         forks: ``"redact"`` or ``"delete"``.
         counts: Numbers of rows by what they are: ``sessions``, ``messages``, ``feedback``,
             ``notes`` (which the person wrote, and which stay without the name), ``objects``,
-            ``usage``, ``audit_events``, ``fork_sessions``, ``fork_messages``, ``files``, ``keys``.
+            ``participations``, ``usage``, ``audit_events``, ``fork_sessions``, ``fork_messages``, ``files``, ``keys``.
         sessions: Hashes of the primary keys of the erased sessions, also of the runs before that
             were interrupted.
         fork_sessions: Hashes of the forks of other owners.
@@ -189,6 +191,9 @@ def _person_columns(using: str) -> Iterator[tuple[str, QuerySet[Any]]]:
         ("notes", Note.objects.using(using), "author_id"),
         ("reviews", Review.objects.using(using), "assignee_id"),
         ("reviews", Review.objects.using(using), "updated_by_id"),
+        ("roles", Participant.objects.using(using), "user_id"),
+        ("roles", Participant.objects.using(using), "added_by"),
+        ("share links", ShareLink.objects.using(using), "created_by"),
         ("audit events", AuditEvent.objects.using(using), "actor_id"),
     ]
     for what, rows, column in columns:

@@ -21,6 +21,7 @@ from django_agent_sessions import audit
 from django_agent_sessions.models import (
     AuditEvent,
     Branch,
+    Participant,
     Session,
     SessionAgent,
     SessionMessage,
@@ -374,3 +375,10 @@ def test_a_redaction_includes_forks_only_if_a_rule_reaches_all(there, everything
     assert "forks" in everything.get(url).context["form"].fields
     Session.objects.exclude(pk=there.session.pk).update(namespace="here")
     assert "forks" not in everything.get(url).context["form"].fields
+
+
+@pytest.mark.parametrize("role", ["reader", "writer"])
+def test_a_role_in_a_session_stands_for_no_permission(there, person, role):
+    Participant.objects.create(session=there.session, user=person, role=role)
+    for ask in ASKS:
+        assert problems(ask, there, person, [frozenset[str]()]) == {}, ask.page

@@ -170,7 +170,7 @@ def test_a_fork_is_deleted_by_choice(person, lovelace):
     assert verify(receipt.to_json()) == []
 
 
-@pytest.mark.parametrize("row", ["session", "fork's message", "usage", "event"])
+@pytest.mark.parametrize("row", ["session", "fork's message", "usage", "event", "role"])
 def test_a_receipt_stops_verifying_when_a_row_is_put_back(person, lovelace, row):
     session, fork = person
     text = erase(lovelace, reason="Request 31").to_json()
@@ -182,6 +182,8 @@ def test_a_receipt_stops_verifying_when_a_row_is_put_back(person, lovelace, row)
         UsageRollup.objects.create(dimension="owner", period="2026-01-01", key=str(lovelace.pk))
     elif row == "event":
         audit.record(AuditEvent.Action.READ, actor=lovelace)
+    elif row == "role":
+        Participant.objects.create(session_id=fork.id, user=lovelace, role="reader")
     else:
         message = SessionMessage.objects.filter(session=fork.id, message_id=0)
         message.update(redacted_at=None)
