@@ -56,7 +56,8 @@ class ErasureReceipt:
         forks: ``"redact"`` or ``"delete"``.
         counts: Numbers of rows by what they are: ``sessions``, ``messages``, ``feedback``,
             ``notes`` (which the person wrote, and which stay without the name), ``objects``,
-            ``participations``, ``usage``, ``audit_events``, ``fork_sessions``, ``fork_messages``, ``files``, ``keys``.
+            ``participations``, ``usage``, ``audit_events``, ``fork_sessions``, ``fork_messages``,
+            ``files``, ``keys``.
         sessions: Hashes of the primary keys of the erased sessions, also of the runs before that
             were interrupted.
         fork_sessions: Hashes of the forks of other owners.

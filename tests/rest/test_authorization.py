@@ -193,8 +193,13 @@ def test_a_stream_lets_in_whom_a_transcript_does(planted, ada, bob, route):
 
 def test_every_permission_that_the_api_knows_opens_something():
     opened = set().union(*(one.needs for one in ASKS)) | {STATE} | ENOUGH
-    # The usage of everybody and the trail are the admin's.
-    elsewhere = {SessionPermission.VIEW_AUDIT, SessionPermission.VIEW_USAGE}
+    # The usage of everybody, the trail, operations and reviews are the admin's.
+    elsewhere = {
+        SessionPermission.VIEW_AUDIT,
+        SessionPermission.VIEW_USAGE,
+        SessionPermission.VIEW_OPERATIONS,
+        SessionPermission.REVIEW,
+    }
     assert opened == EVERY - elsewhere
 
 
