@@ -18,7 +18,9 @@ ELEMENTS = """() => {
   const names = ["script", "iframe", "img", "form", "style", "link", "svg", "math", "object",
     "embed", "base", "meta", "video", "audio", "input", "button", "textarea", "title", "template",
     "frame", "frameset", "applet", "noscript", "use", "animate", "foreignObject"];
-  return Object.fromEntries(names.map((name) => [name, document.querySelectorAll(name).length]));
+  // The script adds a button for copying to each block of code, of which Markdown may have more.
+  const all = (name) => document.querySelectorAll(name === "button" ? "button:not(.as-copy-code)" : name);
+  return Object.fromEntries(names.map((name) => [name, all(name).length]));
 }"""
 
 WRONG = """() => {
