@@ -243,7 +243,8 @@ class SessionChangeList(KeysetChangeList):
         for session in rows:
             names, total, frameworks = agents.get(session.pk, ((), 0, ()))
             until = session.leased_until  # type: ignore[attr-defined] # annotated
-            session.is_running = until is not None and until > now  # type: ignore[attr-defined]
+            running = until is not None and until > now
+            session.is_running = running  # type: ignore[attr-defined] # for the template
             session.listed = SessionRowData(  # type: ignore[attr-defined] # for the template
                 readable=session.pk in readable,
                 agents=names,

@@ -115,10 +115,13 @@ export class Feedback {
     }
     if (row.form && feedback) return;
     row.form = null;
+    // An event about the feedback draws it anew, perhaps under the focus.
+    const isFocused = row.below.contains(document.activeElement);
     const change = (options, ...inside) => el("button", { type: "button", ...options, on: { click: () => this.#write(id).focus() } }, ...inside);
     if (!feedback) row.below.replaceChildren();
     else if (!feedback.comment) row.below.replaceChildren(change({ class: "quiet", text: "Add a comment" }));
     else row.below.replaceChildren(typed(feedback.comment), change({ class: "icon", title: "Change", "aria-label": "Change your comment" }, icon("pencil")));
+    if (isFocused) row.below.querySelector("button")?.focus();
   }
 
   /** Shows the field for a comment. */
