@@ -19,7 +19,8 @@ ELEMENTS = """() => {
     "embed", "base", "meta", "video", "audio", "input", "button", "textarea", "title", "template",
     "frame", "frameset", "applet", "noscript", "use", "animate", "foreignObject"];
   // The script adds a button for copying to each block of code, of which Markdown may have more.
-  const all = (name) => document.querySelectorAll(name === "button" ? "button:not(.as-copy-code)" : name);
+  const selector = (name) => name === "button" ? "button:not(.as-copy-code)" : name;
+  const all = (name) => document.querySelectorAll(selector(name));
   return Object.fromEntries(names.map((name) => [name, all(name).length]));
 }"""
 
