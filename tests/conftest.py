@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 from django.contrib.auth import get_user_model
+from django.core.cache import cache
 from django.db import connection
 from pytest_django import DjangoDbBlocker
 
@@ -74,6 +75,12 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
 def _keys_of_this_test() -> None:
     """Forgets the keys of the test before, whose rows are gone."""
     encrypted.forget()
+
+
+@pytest.fixture(autouse=True)
+def _rates_of_this_test() -> None:
+    """Forgets the requests that the tests before have made, which throttles count."""
+    cache.clear()
 
 
 @pytest.fixture(scope="session")
