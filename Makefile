@@ -241,6 +241,11 @@ build: $(INSTALLED) ## Build the wheel and the source distribution into dist/.
 	UV_PYTHON_DOWNLOADS=never $(BIN)/uv build --quiet --python $(BIN)/python --out-dir dist
 	@ls dist
 
+.PHONY: release
+release: $(INSTALLED) ## Build a release twice, check what would be published, and list its materials.
+	@$(SYNC) --group release
+	@$(BIN)/python -m maintenance.release
+
 .PHONY: bench
 bench: | $(BIN)/uv ## Measure against other session stores and the raw drivers (BENCH_ARGS="--help").
 	@# An environment of its own: what those stores ask for is no part of ours.
