@@ -101,12 +101,12 @@ class AgentSessionsSettings:
 
     REDACTION_ORIGINAL_TTL: int = 30 * 24 * 60 * 60
     """Seconds for which an original can be viewed. After that
-    ``manage.py purge_redacted_originals`` deletes it."""
+    ``manage.py agent_sessions_purge_originals`` deletes it."""
 
     REDACTION_SECONDS: int | float = 1
     """Processor seconds that a request may search for what it redacts, checked between pieces of
     limited size. Users with the permission ``redact`` have ten times as much in the API and in the
-    admin. The command ``redact_agent_session`` and your own code have no limit."""
+    admin. The command ``agent_sessions_redact`` and your own code have no limit."""
 
     REDACTION_BYTES: int = 48 * 1024 * 1024
     """Bytes of memory, estimated, that a request may use for what it redacts, with the same
@@ -177,7 +177,7 @@ class AgentSessionsSettings:
 
     RETENTION: Mapping[str, Any] = field(default_factory=dict)
     """How long sessions, audit events and usage are kept: a dict with ``SESSIONS`` (lifetimes by
-    namespace), ``AUDIT_EVENTS`` and ``USAGE``. ``manage.py prune_agent_sessions`` deletes what is
+    namespace), ``AUDIT_EVENTS`` and ``USAGE``. ``manage.py agent_sessions_prune`` deletes what is
     older: see :doc:`retention`. By default only sessions whose ``expires_at`` is over."""
 
     ENCRYPTION: dict | None = None  # type: ignore[type-arg] # the type that a value must have
@@ -190,8 +190,8 @@ class AgentSessionsSettings:
 
     OPERATIONS_IN_PROCESS: bool = True
     """Whether the admin runs an operation on all matching sessions in a thread of its own process.
-    ``False`` leaves it to ``manage.py agent_sessions_operations``, run by cron, as a worker or from
-    a task queue. See :doc:`operations`."""
+    ``False`` leaves it to ``manage.py agent_sessions_run_operations``, run by cron, as a worker or
+    from a task queue. See :doc:`operations`."""
 
     EXPORT_STORAGE: str | None = None
     """Alias in ``STORAGES`` of the storage for exports of all matching sessions. ``None`` uses
@@ -199,8 +199,8 @@ class AgentSessionsSettings:
     files are public."""
 
     EXPORT_SECONDS: int = 7 * 24 * 60 * 60
-    """Seconds after which ``manage.py agent_sessions_operations`` deletes the files of an export.
-    A redaction or deletion of sessions does not reach these files; an erasure does."""
+    """Seconds after which ``manage.py agent_sessions_run_operations`` deletes the files of an
+    export. A redaction or deletion of sessions does not reach these files; an erasure does."""
 
     EVENTS_POLL_SECONDS: int | float = 1
     """Seconds between two polls of a process for the events of all sessions that it streams. A

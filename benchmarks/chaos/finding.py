@@ -42,11 +42,11 @@ def find(files: Sequence[Path]) -> Found:
 
 def integrity() -> tuple[int, str]:
     """Runs the app's own check of its tables."""
-    if "check_agent_sessions" not in get_commands():
+    if "agent_sessions_check" not in get_commands():
         return 0, "not run: this version has no such command"
     printed = io.StringIO()
     try:
-        call_command("check_agent_sessions", stdout=printed, stderr=printed)
+        call_command("agent_sessions_check", stdout=printed, stderr=printed)
     except SystemExit as end:
         return int(end.code or 0), printed.getvalue()
     except Exception as error:

@@ -77,7 +77,7 @@ def _sum(result: Result) -> str:
         f"{said:,} messages were acknowledged and {redacted:,} secrets redacted; {rows:,} messages "
         f"in {sessions:,} sessions are there, copies on branches and in forks included, and every "
         f"agent was restored and answered. {broken or 'Every promise was kept'}; "
-        f"`check_agent_sessions` is {clean}."
+        f"`agent_sessions_check` is {clean}."
     )
 
 

@@ -38,7 +38,7 @@ def integrity() -> str:
     """Runs the app's own check, files of large binaries included."""
     output = StringIO()
     try:
-        call_command("check_agent_sessions", blobs=True, stdout=output, stderr=output)
+        call_command("agent_sessions_check", blobs=True, stdout=output, stderr=output)
     except CommandError as error:
         return f"{error}: {output.getvalue()[:1000]}"
     return "clean"

@@ -78,7 +78,7 @@ def rows(found: Found) -> Iterator[Row]:
     yield _bounded("errors that clients met", len(found.met["errors"]), 0)
     yield _bounded("lines in the server's log", len(found.log), 0)
     yield _bounded("conversations that are not as acknowledged", len(found.faults), 0)
-    yield Row("`check_agent_sessions`", found.integrity, "clean", found.integrity == "clean")
+    yield Row("`agent_sessions_check`", found.integrity, "clean", found.integrity == "clean")
     turns = len(times["complete"])
     yield Row("turns answered", f"{turns:,}", "more than 0", turns > 0)
     yield Row("turns per second", f"{turns / found.seconds:.1f}")

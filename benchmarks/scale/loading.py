@@ -226,7 +226,7 @@ def _open_pages(talks: list[Talk]) -> dict[str, str]:
     payload = {"role": "user", "content": [{"text": "large " * (LARGE // 6)}]}
     SessionMessage.objects.filter(pk=last.pk).update(message=payload, text="large " * 16_000)
     call_command("agent_sessions_search_index", "create", stdout=sys.stderr)
-    call_command("roll_up_agent_usage", stdout=sys.stderr)
+    call_command("agent_sessions_roll_up_usage", stdout=sys.stderr)
     return chosen
 
 

@@ -22,7 +22,7 @@ _PAGES: dict[str, Any] = {
     "messages": gettext_lazy("conversation"),
     "compare": gettext_lazy("comparison"),
     "redact": gettext_lazy("preview of a redaction"),
-    "redact_agent_session": gettext_lazy("preview of a redaction, on the command line"),
+    "agent_sessions_redact": gettext_lazy("preview of a redaction, on the command line"),
     "download": gettext_lazy("a message as a file"),
     "raw": gettext_lazy("a message as it is stored"),
     "text": gettext_lazy("the full text of a message"),

@@ -28,7 +28,7 @@ from .formatting import (
 from .usage_range import UsageRange, read_range
 from .usage_tables import UsageTables, format_change
 
-_COMMAND = "manage.py roll_up_agent_usage"
+_COMMAND = "manage.py agent_sessions_roll_up_usage"
 _SECONDS = 5.0
 # Small batches keep to the time limit on slow databases, too.
 _BATCH = 5_000

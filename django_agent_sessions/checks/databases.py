@@ -163,7 +163,7 @@ def check_audit_trigger(alias: str, **kwargs: Any) -> list[CheckMessage]:
         CheckWarning(
             f"The trigger that protects the audit trail in {alias!r} is {problem}: users "
             "with access by SQL can change or delete audit events",
-            hint="Run manage.py check_agent_sessions --fix as the owner of the tables, and find "
+            hint="Run manage.py agent_sessions_check --fix as the owner of the tables, and find "
             "out who did it: the audit trail is not reliable for the time without the trigger.",
             id="agent_sessions.W013",
         )

@@ -32,7 +32,7 @@ from django_agent_sessions.store.contents import (
 from .row_batches import PART, row_batches
 from .timeline import is_import_incomplete
 
-REPAIR_ACTOR = "check_agent_sessions"
+REPAIR_ACTOR = "agent_sessions_check"
 
 _Change = Callable[[], object]
 """Writes the new positions to a row that refers to positions."""

@@ -96,4 +96,6 @@ class AuditEvent(models.Model):
         super().save(*args, **{**kwargs, "force_insert": True})
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
-        raise AuditError("an audit event cannot be deleted; see manage.py purge_audit_events")
+        raise AuditError(
+            "an audit event cannot be deleted; see manage.py agent_sessions_purge_audit"
+        )

@@ -167,7 +167,7 @@ class SessionQuerySet(HeldQuerySet["tables.Session"]):
         )
 
     def due(self, now: datetime | None = None, lifetimes: Lifetimes | None = None) -> Self:
-        """Filter the sessions that ``manage.py prune_agent_sessions`` deletes.
+        """Filter the sessions that ``manage.py agent_sessions_prune`` deletes.
 
         Args:
             now: The time of the decision; by default the current one.
@@ -325,7 +325,7 @@ class AuditQuerySet(models.QuerySet["tables.AuditEvent"]):
         raise AuditError("audit events cannot be changed")
 
     def delete(self) -> NoReturn:
-        raise AuditError("audit events cannot be deleted; see manage.py purge_audit_events")
+        raise AuditError("audit events cannot be deleted; see manage.py agent_sessions_purge_audit")
 
     def bulk_update(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise AuditError("audit events cannot be changed")

@@ -1,7 +1,7 @@
 """Operations on all sessions that a list's filters match: export, hold, release, redact, delete.
 
 They run in the background, in short transactions: in a thread of the web process, by
-``manage.py agent_sessions_operations``, or in a task of a queue::
+``manage.py agent_sessions_run_operations``, or in a task of a queue::
 
     from celery import shared_task
 

@@ -22,7 +22,7 @@ BEGIN
             = to_jsonb(OLD) - ARRAY['actor', 'actor_id', 'reason', 'details'] THEN
         RETURN NEW;
     END IF;
-    RAISE EXCEPTION 'audit events are only ever added; see manage.py purge_audit_events'
+    RAISE EXCEPTION 'audit events are only ever added; see manage.py agent_sessions_purge_audit'
         USING ERRCODE = 'restrict_violation';
 END """
 

@@ -268,7 +268,7 @@ def test_a_legal_hold_blocks_an_erasure_and_names_the_sessions(talk, ada):
 def test_too_many_sessions_are_left_to_the_command(talk, ada, monkeypatch):
     monkeypatch.setattr("django_agent_sessions.admin.person.MOST_ERASED", 0)
     client, url = signed_in(*ERASE), page_of(ada, "person_erase")
-    assert f"erase_agent_sessions --owner {ada.pk}" in client.get(url).content.decode()
+    assert f"agent_sessions_erase --owner {ada.pk}" in client.get(url).content.decode()
     client.post(url, {"seen": "", "forks": "redact", "reason": "asked"})
     assert Session.objects.filter(owner=ada).exists()
 

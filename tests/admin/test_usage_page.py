@@ -305,7 +305,7 @@ def test_before_the_first_count_the_page_tells_the_command(admin_client):
     page = text(admin_client.get(PAGE))
 
     assert "Nothing has been counted yet" in page
-    assert "manage.py roll_up_agent_usage" in page
+    assert "manage.py agent_sessions_roll_up_usage" in page
     assert "<figure" not in page
 
 
@@ -435,7 +435,7 @@ def test_update_now_stops_in_time_and_says_that_there_is_more(admin_client, ada)
         answer = admin_client.post(UPDATE, follow=True)
 
     assert "2 messages and 1 sessions were counted." in text(answer)
-    assert "press “Update now” again, or run manage.py roll_up_agent_usage" in text(answer)
+    assert "press “Update now” again, or run manage.py agent_sessions_roll_up_usage" in text(answer)
 
 
 def test_an_update_is_a_post_with_a_token(admin_client, admin_user):

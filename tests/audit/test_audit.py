@@ -34,7 +34,7 @@ def aged(days: int) -> AuditEvent:
 
 def purged(*arguments: str) -> str:
     out = StringIO()
-    call_command("purge_audit_events", *arguments, stdout=out)
+    call_command("agent_sessions_purge_audit", *arguments, stdout=out)
     return out.getvalue().strip()
 
 

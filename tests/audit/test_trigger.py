@@ -68,7 +68,7 @@ def test_a_trigger_that_is_not_in_force_is_reported_and_created_again(damaged):
     (warning,) = check_audit_trigger(None, databases=["default"])
     assert warning.id == "agent_sessions.W013"
     assert f"is {damaged}" in warning.msg
-    assert "check_agent_sessions --fix" in str(warning.hint)
+    assert "agent_sessions_check --fix" in str(warning.hint)
     found, _ = check()
     assert [(finding["code"], finding["detail"]) for finding in found] == [
         ("audit-trigger", damaged)
@@ -83,14 +83,14 @@ def test_a_trigger_that_is_not_in_force_is_reported_and_created_again(damaged):
     with pytest.raises(DatabaseError, match="only ever added"), transaction.atomic():
         execute(f"DELETE FROM {TABLE}")
     event = AuditEvent.objects.get(action=AuditEvent.Action.REPAIRED)
-    assert (event.actor, event.details) == ("check_agent_sessions", {"trigger": damaged})
+    assert (event.actor, event.details) == ("agent_sessions_check", {"trigger": damaged})
 
 
 @pytest.mark.parametrize("damaged", ["dropped"], indirect=True)
 def test_people_are_told_what_is_wrong_and_what_to_do(damaged):
     out = io.StringIO()
     with pytest.raises(CommandError, match="1 finding left"):
-        call_command("check_agent_sessions", stdout=out, stderr=io.StringIO())
+        call_command("agent_sessions_check", stdout=out, stderr=io.StringIO())
 
     assert "error   audit-trigger: PostgreSQL's trigger that protects the audit" in out.getvalue()
     assert "(missing)" in out.getvalue()

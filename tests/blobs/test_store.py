@@ -178,10 +178,10 @@ def test_what_was_not_there_to_be_looked_into_is_told_until_it_is_back(
     assert [place.key for place in found.unread] == kept
     assert [place["id"] for place in RedactionSerializer(found).data["unread"]] == [*map(str, kept)]
     asked = ["--find", secret, "--dry-run"]
-    call_command("redact_agent_session", session.session_id, *asked)
+    call_command("agent_sessions_redact", session.session_id, *asked)
     told = "a file was not searched completely, because it is missing from its storage"
     assert capsys.readouterr().out.count(told) == 2
-    call_command("redact_agent_session", "--everybody", "--find", "not said", "--dry-run")
+    call_command("agent_sessions_redact", "--everybody", "--find", "not said", "--dry-run")
     printed = capsys.readouterr().out
     assert (printed.count(told), printed.count("matches in 0")) == (2, 1)
     away.rename(file)

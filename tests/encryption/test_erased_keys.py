@@ -98,7 +98,7 @@ def test_a_key_that_a_damaged_row_of_another_owner_needs_is_kept(conversations, 
     errors = StringIO()
 
     call_command(
-        "erase_agent_sessions",
+        "agent_sessions_erase",
         owner=ada.username,
         reason="Request 31",
         receipt=Path(path),

@@ -77,7 +77,7 @@ def test_eight_processes_write_while_keys_are_rotated_and_wrapped(writers, setti
     delete_former_keys()
 
     everything_is_there_once(dict(enumerate(counts)), ada)
-    call_command("check_agent_sessions", stdout=StringIO())
+    call_command("agent_sessions_check", stdout=StringIO())
 
 
 def delete_former_keys() -> None:

@@ -278,20 +278,20 @@ def test_a_reason_is_required(lovelace):
 def test_the_command_writes_a_receipt_and_a_page_and_verifies(person, lovelace, tmp_path):
     paths = {"receipt": tmp_path / "receipt.json", "html": tmp_path / "receipt.html"}
 
-    call_command("erase_agent_sessions", owner="lovelace-1815", reason="Request 31", **paths)
+    call_command("agent_sessions_erase", owner="lovelace-1815", reason="Request 31", **paths)
 
     out = StringIO()
-    call_command("erase_agent_sessions", verify=paths["receipt"], stdout=out)
+    call_command("agent_sessions_erase", verify=paths["receipt"], stdout=out)
     assert "holds" in out.getvalue()
     receipt = json.loads(paths["receipt"].read_text())["receipt"]
     assert receipt["sessions"][0] in paths["html"].read_text()
     Session.objects.create(session_id="new", owner=lovelace)
     with pytest.raises(CommandError, match="does not hold"):
-        call_command("erase_agent_sessions", verify=paths["receipt"])
+        call_command("agent_sessions_erase", verify=paths["receipt"])
 
 
 def test_the_command_lists_the_sessions_under_legal_hold(person, lovelace):
     legal_hold.hold(person[0].id, reason="Case 7")
 
     with pytest.raises(CommandError, match=str(person[0].id)):
-        call_command("erase_agent_sessions", owner="lovelace-1815", reason="Request 31")
+        call_command("agent_sessions_erase", owner="lovelace-1815", reason="Request 31")

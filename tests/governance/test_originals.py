@@ -229,7 +229,7 @@ def test_the_command_counts_first_and_purges_then(store):
 
     def said(*arguments: str) -> str:
         out = io.StringIO()
-        call_command("purge_redacted_originals", *arguments, stdout=out)
+        call_command("agent_sessions_purge_originals", *arguments, stdout=out)
         return out.getvalue().strip()
 
     assert said("--dry-run") == "2 originals would be purged"
@@ -237,7 +237,7 @@ def test_the_command_counts_first_and_purges_then(store):
     assert not purges()
     assert said() == "2 originals purged"
     assert originals() == 0
-    assert purges()[0].actor == "purge_redacted_originals"
+    assert purges()[0].actor == "agent_sessions_purge_originals"
     assert said() == "0 originals purged"
 
 

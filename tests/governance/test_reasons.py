@@ -193,14 +193,14 @@ DOORS: dict[str, tuple[AuditEvent.Action, Callable[[Talk, str], bool]]] = {
     ),
     "command: redact": (
         Action.REDACTED,
-        command("redact_agent_session", "talk", "--find", "word 1"),
+        command("agent_sessions_redact", "talk", "--find", "word 1"),
     ),
     "command: export": (
         Action.EXPORTED,
         command("agent_sessions_export", "jsonl", "--session", "talk"),
     ),
-    "command: hold": (Action.HELD, command("hold_agent_session", "talk")),
-    "command: release": (Action.RELEASED, command("hold_agent_session", "talk", "--release")),
+    "command: hold": (Action.HELD, command("agent_sessions_hold", "talk")),
+    "command: release": (Action.RELEASED, command("agent_sessions_hold", "talk", "--release")),
 }
 EACH_DOOR = pytest.mark.parametrize("door", DOORS)
 

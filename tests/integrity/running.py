@@ -15,7 +15,7 @@ def check(*arguments: object) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     code = 0
     try:
         call_command(
-            "check_agent_sessions",
+            "agent_sessions_check",
             *map(str, arguments),
             "--grace=0",
             "--format=json",
@@ -38,5 +38,5 @@ def codes(*arguments: object) -> list[str]:
 def told(*arguments: object) -> str:
     """What it prints for people; it must be content with what there is."""
     out = io.StringIO()
-    call_command("check_agent_sessions", *map(str, arguments), stdout=out, stderr=io.StringIO())
+    call_command("agent_sessions_check", *map(str, arguments), stdout=out, stderr=io.StringIO())
     return out.getvalue()

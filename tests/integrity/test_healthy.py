@@ -73,7 +73,7 @@ def test_people_read_codes_places_and_sums_and_never_content(store):
     out = io.StringIO()
 
     with pytest.raises(CommandError, match="1 finding left") as failure:
-        call_command("check_agent_sessions", stdout=out)
+        call_command("agent_sessions_check", stdout=out)
 
     assert failure.value.returncode == 1
     assert out.getvalue().splitlines() == [
@@ -94,7 +94,7 @@ def test_a_terminal_shows_how_far_it_came(store):
     talk(store)
     shown = Terminal()
 
-    call_command("check_agent_sessions", stdout=io.StringIO(), stderr=shown)
+    call_command("agent_sessions_check", stdout=io.StringIO(), stderr=shown)
 
     assert "0/1, 5 messages" in shown.getvalue()
     assert shown.getvalue().endswith("\r")

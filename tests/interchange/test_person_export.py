@@ -140,11 +140,13 @@ def test_without_a_reason_it_is_refused(person):
 
 def test_the_command_writes_the_file(person, tmp_path):
     path = tmp_path / "ada.zip"
-    call_command("export_agent_person", path, owner="lovelace-1815", reason="Request 32")
+    call_command("agent_sessions_export_person", path, owner="lovelace-1815", reason="Request 32")
     with zipfile.ZipFile(path) as archive:
         assert json.loads(archive.read("manifest.json"))["person"]["username"] == "lovelace-1815"
     with pytest.raises(CommandError, match="already exists"):
-        call_command("export_agent_person", path, owner="lovelace-1815", reason="Request 32")
+        call_command(
+            "agent_sessions_export_person", path, owner="lovelace-1815", reason="Request 32"
+        )
 
 
 @pytest.mark.parametrize(
@@ -152,7 +154,9 @@ def test_the_command_writes_the_file(person, tmp_path):
 )
 def test_the_command_refuses(person, tmp_path, options):
     with pytest.raises(CommandError):
-        call_command("export_agent_person", tmp_path / "a.zip", **{"reason": "x", **options})
+        call_command(
+            "agent_sessions_export_person", tmp_path / "a.zip", **{"reason": "x", **options}
+        )
     assert list(tmp_path.glob("*.zip*")) == []
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from django.apps import apps
-from django.core.management import CommandError, call_command, load_command_class
-from django.db import connection, transaction
+from django.core.management import CommandError, call_command, get_commands, load_command_class
+from django.db import connection, connections, transaction
 
 from django_agent_sessions import audit
 from django_agent_sessions.management.terminal import INTERRUPTED_STATUS, StoppableCommand
@@ -24,13 +24,25 @@ from tests.processes import ROOT, Process, start, unmeasured
 pytestmark = pytest.mark.django_db
 
 
+def test_all_commands_have_one_style_of_names_and_the_same_option_for_the_database():
+    names = {name for name, app in get_commands().items() if app == "django_agent_sessions"}
+    assert len(names) > 15
+    for name in names:
+        assert name.startswith("agent_sessions_")
+        command = load_command_class("django_agent_sessions", name)
+        assert isinstance(command, StoppableCommand)
+        parser = command.create_parser("manage.py", name)
+        [database] = [a for a in parser._actions if "--database" in a.option_strings]
+        assert database.choices == tuple(connections)
+
+
 @pytest.mark.parametrize(
     "command",
     [
-        ["purge_audit_events", "--before", "2020-01-31"],
+        ["agent_sessions_purge_audit", "--before", "2020-01-31"],
         ["agent_sessions_search_index", "status"],
-        ["purge_redacted_originals"],
-        ["roll_up_agent_usage"],
+        ["agent_sessions_purge_originals"],
+        ["agent_sessions_roll_up_usage"],
         ["agent_sessions_import", "jsonl", "-"],
         ["agent_sessions_export", "jsonl", "--reason", "none"],
     ],
@@ -41,15 +53,15 @@ def test_an_alias_that_is_none_is_told_with_those_that_are(command):
 
 
 COMMANDS = [
-    ["prune_agent_sessions"],
+    ["agent_sessions_prune"],
     ["agent_sessions_gc"],
     ["agent_sessions_offload"],
     ["agent_sessions_scrub"],
-    ["check_agent_sessions"],
-    ["purge_audit_events", "--before", "2020-01-31"],
-    ["purge_redacted_originals"],
-    ["redact_agent_session", "talk", "--find", "x", "--reason", "y"],
-    ["roll_up_agent_usage"],
+    ["agent_sessions_check"],
+    ["agent_sessions_purge_audit", "--before", "2020-01-31"],
+    ["agent_sessions_purge_originals"],
+    ["agent_sessions_redact", "talk", "--find", "x", "--reason", "y"],
+    ["agent_sessions_roll_up_usage"],
 ]
 
 
@@ -96,7 +108,7 @@ def _wait_until_it_waits(process: Process, cursor) -> None:
 
 @pytest.mark.process
 def test_a_redaction_that_waits_for_its_text_is_stopped_like_any_other():
-    process = start("django", "redact_agent_session", "talk", "--find-stdin", "--reason", "x")
+    process = start("django", "agent_sessions_redact", "talk", "--find-stdin", "--reason", "x")
     # More than a pipe holds: when it is written, the command is reading.
     process.stdin.write("x" * 1_000_000)
     process.stdin.flush()
@@ -116,7 +128,7 @@ def test_a_date_that_no_database_has_purges_nothing(moment):
     audit.record(AuditEvent.Action.READ)
 
     with pytest.raises(CommandError, match="--before"):
-        call_command("purge_audit_events", "--before", moment)
+        call_command("agent_sessions_purge_audit", "--before", moment)
 
     assert AuditEvent.objects.count() == 1
 
@@ -128,7 +140,7 @@ def test_a_program_may_give_a_day_or_a_moment_itself(moment):
         [AuditEvent(action="read", created_at=datetime(2020, 1, 1, tzinfo=UTC))]
     )
 
-    call_command("purge_audit_events", before=moment, stdout=io.StringIO())
+    call_command("agent_sessions_purge_audit", before=moment, stdout=io.StringIO())
 
     assert AuditEvent.objects.count() == 1
 
@@ -137,7 +149,7 @@ def test_a_text_from_a_program_is_one_and_not_its_letters(store):
     agent = store.agents.open(store.open("talk"))
     store.append(agent, {"role": "user", "content": "her name is Rea"})
 
-    call_command("redact_agent_session", "talk", find="Rea", reason="x", stdout=io.StringIO())
+    call_command("agent_sessions_redact", "talk", find="Rea", reason="x", stdout=io.StringIO())
 
     assert [row.message["content"] for row in SessionMessage.objects.all()] == [
         "her name is [REDACTED]"
@@ -155,14 +167,14 @@ def test_a_session_from_a_program_is_one_and_not_those_called_as_its_letters(sto
 @pytest.mark.process
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
-    "command", [["check_agent_sessions"], ["redact_agent_session", "talk", "--find", "hello"]]
+    "command", [["agent_sessions_check"], ["agent_sessions_redact", "talk", "--find", "hello"]]
 )
 def test_whoever_does_not_read_to_the_end_is_told_what_that_means_without_a_traceback(
     store, command
 ):
     """``| head`` must not look like a damage, nor hide that not all was done."""
     store.append(store.agents.open(store.open("talk")), {"role": "user", "content": "hello"})
-    reason = ["--reason", "x"] if command[0].startswith("redact") else []
+    reason = ["--reason", "x"] if command[0].endswith("_redact") else []
 
     read, write = os.pipe()
     os.close(read)
@@ -194,7 +206,7 @@ def test_a_name_that_the_terminal_has_no_letters_for_ends_no_command(store):
         agent = store.agents.open(store.open(name))
         store.append(agent, {"role": "user", "content": "hello"})
 
-    done = _run("redact_agent_session", "--everybody", "--find=hello", "--reason=x")
+    done = _run("agent_sessions_redact", "--everybody", "--find=hello", "--reason=x")
 
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"session f\\xfcr (" in done.stdout

@@ -1,4 +1,4 @@
-"""What ``manage.py prune_agent_sessions`` says and deletes."""
+"""What ``manage.py agent_sessions_prune`` says and deletes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DAY = timedelta(days=1)
 
 def run(*arguments: object) -> str:
     out = io.StringIO()
-    call_command("prune_agent_sessions", *map(str, arguments), stdout=out)
+    call_command("agent_sessions_prune", *map(str, arguments), stdout=out)
     return out.getvalue()
 
 
@@ -64,7 +64,7 @@ def test_a_run_says_what_it_deleted_and_records_it():
     assert run("--reason", "policy 4") == "3 sessions (3 messages) deleted\n"
     assert names() == ["held", "young"]
     event = AuditEvent.objects.get(action="pruned")
-    assert (event.actor, event.reason) == ("prune_agent_sessions", "policy 4")
+    assert (event.actor, event.reason) == ("agent_sessions_prune", "policy 4")
     assert run() == "0 sessions (0 messages) deleted\n"
 
 

@@ -22,7 +22,7 @@ MAIL = "ada@example.org"
 
 def run(*arguments: object) -> str:
     out = io.StringIO()
-    call_command("redact_agent_session", *map(str, arguments), stdout=out)
+    call_command("agent_sessions_redact", *map(str, arguments), stdout=out)
     return out.getvalue()
 
 
@@ -64,7 +64,7 @@ def test_a_text_goes_from_everywhere_in_the_session(talk):
     assert said.endswith("redacted: 3 places in 1 message and 2 other rows\n")
     event = AuditEvent.objects.get()
     assert (event.action, event.session) == (AuditEvent.Action.REDACTED, talk.id)
-    assert (event.actor, event.reason) == ("redact_agent_session", "as asked")
+    assert (event.actor, event.reason) == ("agent_sessions_redact", "as asked")
 
 
 def test_places_are_printed_and_never_content(talk):
@@ -94,7 +94,7 @@ def test_content_is_printed_only_when_asked_for_and_that_is_recorded(talk, ada):
     event = AuditEvent.objects.get()
     assert (event.action, event.actor) == (AuditEvent.Action.READ, "ada")
     assert event.actor_id == str(ada.pk)
-    assert event.details == {"page": "redact_agent_session", "hits": 3}
+    assert event.details == {"page": "agent_sessions_redact", "hits": 3}
 
 
 @pytest.mark.parametrize("by", ["name", "key"])
@@ -328,7 +328,7 @@ def test_what_one_session_refuses_keeps_no_other_from_being_redacted(three):
 
     with pytest.raises(CommandError, match="1 session could not be redacted: see above"):
         call_command(
-            "redact_agent_session",
+            "agent_sessions_redact",
             "--everybody",
             "--find",
             SECRET,
@@ -396,7 +396,7 @@ def test_nothing_is_logged(talk, caplog):
 @pytest.mark.django_db(transaction=True)
 def test_from_a_shell_the_secret_goes_in_by_the_standard_input_and_errors_end_with_1(talk):
     # The process has a connection of its own.
-    process = start("django", "redact_agent_session", "talk", "--find-stdin", "--reason", "asked")
+    process = start("django", "agent_sessions_redact", "talk", "--find-stdin", "--reason", "asked")
     said, complaints = process.communicate(f"{SECRET}\n", timeout=100)
 
     assert (process.returncode, complaints) == (0, "")
@@ -405,7 +405,7 @@ def test_from_a_shell_the_secret_goes_in_by_the_standard_input_and_errors_end_wi
     connection.close()
     assert SECRET not in everything()
 
-    process = start("django", "redact_agent_session", "nobody", "--detector", "all", "--dry-run")
+    process = start("django", "agent_sessions_redact", "nobody", "--detector", "all", "--dry-run")
     said, complaints = process.communicate(timeout=100)
     assert (process.returncode, said) == (1, "")
     refusal = "session 'nobody' does not exist; use --namespace, --scope or its primary key"

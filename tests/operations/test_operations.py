@@ -266,7 +266,7 @@ class TestGoingOn:
         expire(left)
         out = io.StringIO()
 
-        call_command("agent_sessions_operations", "--once", stdout=out)
+        call_command("agent_sessions_run_operations", "--once", stdout=out)
 
         assert out.getvalue().splitlines() == [
             f"hold {waiting.pk}: done; 3 done, 0 unchanged, 0 skipped, 0 failed",

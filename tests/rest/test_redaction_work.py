@@ -22,7 +22,7 @@ def test_a_search_beyond_the_budget_answers_422_and_changes_nothing(
     answer = post(api, trip.url, find="Lisbon", dry_run=dry_run, reason="a ticket")
 
     assert (answer.status_code, answer.json()["code"]) == (422, "too_much_work")
-    assert "redact_agent_session" in answer.json()["detail"]
+    assert "agent_sessions_redact" in answer.json()["detail"]
     assert list(SessionMessage.objects.values()) == before
     assert not AuditEvent.objects.filter(action=AuditEvent.Action.REDACTED).exists()
 

@@ -359,7 +359,7 @@ def test_the_command_counts_and_says_so_in_a_line():
 
     def output(*arguments: str) -> str:
         out = StringIO()
-        call_command("roll_up_agent_usage", *arguments, stdout=out)
+        call_command("agent_sessions_roll_up_usage", *arguments, stdout=out)
         return out.getvalue()
 
     assert output().startswith(

@@ -11,7 +11,7 @@
 
 The conversation stays valid for the next model call: roles, blocks, and the ids of calls and
 results are kept. The SDKs' guardrails, the admin, the REST API and ``manage.py
-redact_agent_session`` use these functions or, to replace a whole message with a new text,
+agent_sessions_redact`` use these functions or, to replace a whole message with a new text,
 ``store.messages.redact``.
 """
 
@@ -68,7 +68,7 @@ __all__ = [
 _STAFF_FACTOR = 10
 _ADVICE = (
     "Redact the messages one by one, search for fewer kinds, or ask the site's operator to run "
-    "`manage.py redact_agent_session`, which has no limit. Nothing was changed."
+    "`manage.py agent_sessions_redact`, which has no limit. Nothing was changed."
 )
 
 

@@ -148,7 +148,7 @@ def prove(report: Report) -> None:
         )
         for conversation in transcript.conversations(store, session):
             report.conversation(conversation)
-    # For the figures in the admin; a site lets manage.py roll_up_agent_usage do it every hour.
+    # For the figures in the admin; a site runs agent_sessions_roll_up_usage every hour.
     roll_up(until=timezone.now())
 
 

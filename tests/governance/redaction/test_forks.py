@@ -107,9 +107,9 @@ def test_the_command_reaches_forks(store, capsys):
     _, _, (child, _) = forked(store)
     options = ("--find", SECRET, "--descendants")
 
-    call_command("redact_agent_session", "s", *options, "--dry-run")
+    call_command("agent_sessions_redact", "s", *options, "--dry-run")
     listed = capsys.readouterr().out
-    call_command("redact_agent_session", "s", *options, "--reason", "r")
+    call_command("agent_sessions_redact", "s", *options, "--reason", "r")
     done = capsys.readouterr().out
 
     assert found_in_database(SECRET) == []

@@ -12,7 +12,7 @@ from django_agent_sessions.management.terminal import StoppableCommand, pluraliz
 
 
 class Command(StoppableCommand):
-    """``manage.py purge_redacted_originals``: intended to run daily."""
+    """``manage.py agent_sessions_purge_originals``: intended to run daily."""
 
     help = (
         "Deletes the originals of messages that were redacted longer ago than "
@@ -25,7 +25,7 @@ class Command(StoppableCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         count = purge_originals(
-            actor="purge_redacted_originals",
+            actor="agent_sessions_purge_originals",
             dry_run=options["dry_run"],
             using=get_database(options),
         )

@@ -23,7 +23,7 @@ from django_agent_sessions.models import AuditEvent
 
 
 class Command(StoppableCommand):
-    """``manage.py hold_agent_session``: holds sessions, and releases them with ``--release``."""
+    """``manage.py agent_sessions_hold``: holds sessions, and releases them with ``--release``."""
 
     stopped = "Stopped. Run the command again for the other sessions."
     help = (
@@ -43,7 +43,7 @@ class Command(StoppableCommand):
         )
         add_key(parser, help="The namespace of the sessions.")
         add_reason(parser)
-        add_actor(parser, "hold_agent_session")
+        add_actor(parser, "agent_sessions_hold")
         add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:

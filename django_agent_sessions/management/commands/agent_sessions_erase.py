@@ -30,7 +30,7 @@ from django_agent_sessions.models import AuditEvent
 
 
 class Command(StoppableCommand):
-    """``manage.py erase_agent_sessions``: erases with ``--owner``, or checks with ``--verify``."""
+    """``manage.py agent_sessions_erase``: erases with ``--owner``, or checks with ``--verify``."""
 
     stopped = "Stopped. Run the command again: it erases what is left and writes the receipt."
     help = (
@@ -64,7 +64,7 @@ class Command(StoppableCommand):
             "--html", type=Path, metavar="FILE", help="Also write the receipt as a page to print."
         )
         add_reason(parser)
-        add_actor(parser, "erase_agent_sessions")
+        add_actor(parser, "agent_sessions_erase")
         add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:

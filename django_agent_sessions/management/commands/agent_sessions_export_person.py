@@ -24,7 +24,7 @@ from django_agent_sessions.models import AuditEvent
 
 
 class Command(StoppableCommand):
-    """``manage.py export_agent_person``: redacted content is exported redacted."""
+    """``manage.py agent_sessions_export_person``: redacted content is exported redacted."""
 
     stopped = "Stopped. The file was not written."
     help = (
@@ -42,7 +42,7 @@ class Command(StoppableCommand):
             help="The person: a username or primary key, also of a deleted user.",
         )
         add_reason(parser)
-        add_actor(parser, "export_agent_person")
+        add_actor(parser, "agent_sessions_export_person")
         add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:

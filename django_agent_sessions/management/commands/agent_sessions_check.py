@@ -27,7 +27,7 @@ _LOCATION_FIELDS = ("session", "agent", "branch", "position", "row")
 
 
 class Command(StoppableCommand):
-    """``manage.py check_agent_sessions``: reports findings and repairs them on request."""
+    """``manage.py agent_sessions_check``: reports findings and repairs them on request."""
 
     help = (
         "Checks conversations, redactions, snapshots, large binaries and figures. It prints keys "

@@ -12,7 +12,7 @@ from django_agent_sessions.management.terminal import StoppableCommand
 
 
 class Command(StoppableCommand):
-    """``manage.py roll_up_agent_usage``: intended to run about every 15 minutes."""
+    """``manage.py agent_sessions_roll_up_usage``: intended to run about every 15 minutes."""
 
     help = "Counts new messages, sessions, tokens and latencies of agents since the last run."
 

@@ -41,7 +41,7 @@ from django_agent_sessions.models import AuditEvent, Session
 
 
 class Command(StoppableCommand):
-    """``manage.py redact_agent_session``: lists the places and redacts them."""
+    """``manage.py agent_sessions_redact``: lists the places and redacts them."""
 
     stopped = (
         "Stopped. Each session is redacted completely or not at all; run the command again for the "
@@ -77,7 +77,7 @@ class Command(StoppableCommand):
         add_database(parser)
         add_scopes(parser)
         add_reason(parser)
-        add_actor(parser, "redact_agent_session")
+        add_actor(parser, "agent_sessions_redact")
         parser.add_argument(
             "--dry-run", action="store_true", help="Only list what would be redacted."
         )
@@ -182,7 +182,7 @@ class _Run:
                     AuditEvent.Action.READ,
                     session=part.session,
                     actor=self.actor,
-                    details={"page": "redact_agent_session", "hits": part.total},
+                    details={"page": "agent_sessions_redact", "hits": part.total},
                     using=self.alias,
                 )
         for part in result.sessions:

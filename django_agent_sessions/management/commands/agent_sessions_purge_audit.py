@@ -19,7 +19,7 @@ from django_agent_sessions.models import AuditEvent
 
 
 class Command(StoppableCommand):
-    """``manage.py purge_audit_events``."""
+    """``manage.py agent_sessions_purge_audit``."""
 
     help = (
         "Deletes the audit events before a date. Audit events cannot be deleted in any other way."

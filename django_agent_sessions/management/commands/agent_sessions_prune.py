@@ -31,7 +31,7 @@ _HEAD = ("namespace", "rule", "sessions", "under legal hold")
 
 
 class Command(StoppableCommand):
-    """``manage.py prune_agent_sessions``: intended to run daily."""
+    """``manage.py agent_sessions_prune``: intended to run daily."""
 
     help = (
         "Deletes the sessions whose expires_at is over or that are older than "
@@ -69,7 +69,7 @@ class Command(StoppableCommand):
         )
         parser.add_argument("--no-progress", action="store_true", help="Show no progress bar.")
         add_reason(parser)
-        add_actor(parser, "prune_agent_sessions")
+        add_actor(parser, "agent_sessions_prune")
         add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:

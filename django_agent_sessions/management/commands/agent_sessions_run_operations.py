@@ -16,7 +16,7 @@ _PAUSE_SECONDS = 5
 
 
 class Command(StoppableCommand):
-    """``manage.py agent_sessions_operations``: a worker, or with ``--once`` a job for cron."""
+    """``manage.py agent_sessions_run_operations``: a worker, or with ``--once`` a job for cron."""
 
     help = (
         "Carries out the operations on all matching sessions that the admin has started, also "
