@@ -71,7 +71,7 @@ def write(path: Path, text: str, databases: Sequence[Database] = ()) -> None:
 def _pictures(database: Database) -> str:
     subject = f"Times of each store on {database.name}, on logarithmic axes"
     return "\n".join(
-        f"```{{image}} images/{database.picture}-{theme}.svg\n"
+        f"```{{image}} ../images/{database.picture}-{theme}.svg\n"
         f":alt: {subject}\n:class: only-{theme}\n```"
         for theme in THEMES
     )

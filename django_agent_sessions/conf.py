@@ -32,11 +32,11 @@ class AgentSessionsSettings:
     ACCESS: str | None = None
     """Dotted path of a subclass of :class:`~django_agent_sessions.models.access.AccessRule`, which
     decides whose sessions a user reaches in the API and in the admin. ``None`` asks for Django's
-    permissions only: see :doc:`access`."""
+    permissions only: see :doc:`/how-to/access`."""
 
     SHARE_LINKS: bool = False
-    """Whether sessions can be shared by links that anybody can read: see :doc:`access`. If it is
-    turned off, existing links show nothing."""
+    """Whether sessions can be shared by links that anybody can read. If it is turned off, existing
+    links show nothing. See :doc:`/how-to/access`."""
 
     SHARE_LINK_SECONDS: int = 30 * 24 * 60 * 60
     """Maximum number of seconds for which a new link is valid."""
@@ -120,7 +120,7 @@ class AgentSessionsSettings:
     """Actions that require a reason, as the audit trail names them: ``redacted``, ``held``,
     ``released``, ``exported``, ``deleted``, ``forked``, ``rewound``, ``restored``,
     ``branch_deleted``, and ``erased``, which always requires one. A value replaces the default, so
-    include what still requires one. See :doc:`audit`."""
+    include what still requires one. See :doc:`/how-to/audit`."""
 
     DETECTORS: tuple[str, ...] = ()
     """Dotted paths of additional detectors: see :mod:`django_agent_sessions.content.detectors`."""
@@ -170,7 +170,7 @@ class AgentSessionsSettings:
     PRICES: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What a million input and output tokens of each model cost, in one currency of your choice:
     ``{"gpt-5": {"input": "1.25", "output": "10"}}``. A name stands for all models whose names begin
-    with it; the longest one counts. See :doc:`feedback`."""
+    with it; the longest one counts. See :doc:`/how-to/feedback`."""
 
     CURRENCY: str = ""
     """The currency of ``PRICES`` (``"EUR"``), which is shown after costs."""
@@ -178,7 +178,7 @@ class AgentSessionsSettings:
     RETENTION: Mapping[str, Any] = field(default_factory=dict)
     """How long sessions, audit events and usage are kept: a dict with ``SESSIONS`` (lifetimes by
     namespace), ``AUDIT_EVENTS`` and ``USAGE``. ``manage.py agent_sessions_prune`` deletes what is
-    older: see :doc:`retention`. By default only sessions whose ``expires_at`` is over."""
+    older: see :doc:`/how-to/retention`. By default only sessions whose ``expires_at`` is over."""
 
     ENCRYPTION: dict | None = None  # type: ignore[type-arg] # the type that a value must have
     """Encryption of content in the database and in storages: a dict with ``KEYS`` (dotted path of a
@@ -186,12 +186,12 @@ class AgentSessionsSettings:
     (alias of the database of the data keys), ``CACHE_SECONDS`` (seconds for which a process keeps a
     key, 60 by default), ``METADATA`` (``True`` encrypts the metadata of sessions too) and
     ``DECRYPT_ONLY`` (``True`` reads what is encrypted, and writes plain text). ``None`` encrypts
-    nothing. See :doc:`encryption`."""
+    nothing. See :doc:`/how-to/encryption`."""
 
     OPERATIONS_IN_PROCESS: bool = True
     """Whether the admin runs an operation on all matching sessions in a thread of its own process.
     ``False`` leaves it to ``manage.py agent_sessions_run_operations``, run by cron, as a worker or
-    from a task queue. See :doc:`operations`."""
+    from a task queue. See :doc:`/how-to/operations`."""
 
     EXPORT_STORAGE: str | None = None
     """Alias in ``STORAGES`` of the storage for exports of all matching sessions. ``None`` uses
@@ -222,8 +222,9 @@ class AgentSessionsSettings:
     ``django_agent_sessions.serving.middleware.reading_own_writes``."""
 
     TELEMETRY: bool = False
-    """Whether operations are recorded as spans and metrics of OpenTelemetry: see :doc:`monitoring`.
-    It is read at the start of the process. Requires ``django-agent-sessions[otel]``."""
+    """Whether operations are recorded as spans and metrics of OpenTelemetry. It is read at the
+    start of the process. Requires ``django-agent-sessions[otel]``. See
+    :doc:`/how-to/monitoring`."""
 
     TELEMETRY_BAGGAGE: bool = True
     """Whether the ids of the session are also baggage, with ``TELEMETRY``. Instrumented HTTP

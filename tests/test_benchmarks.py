@@ -99,7 +99,7 @@ IN_CHARTS = ("1,000 there", "50 at once (messages/s)", "restore 1,000", "latest 
 @pytest.mark.parametrize("database", ["PostgreSQL", "SQLite"])
 def test_a_chart_names_each_store_for_each_figure_of_the_page(database, theme):
     """The published charts, because Matplotlib is in the environment of `make bench` only."""
-    page = (ROOT / "docs" / "performance.md").read_text().split(END)[0]
+    page = (ROOT / "docs" / "discussions" / "performance.md").read_text().split(END)[0]
     section = re.split(r"^### ", page.split(f"### {database} ")[1], flags=re.M)[0]
     lines = [line.strip("|").split("|") for line in section.splitlines() if line[:2] == "| "]
     rows = [[cell.strip() for cell in line] for line in lines]

@@ -65,7 +65,7 @@ def test_an_older_django_is_refused_when_the_app_is_loaded(monkeypatch):
 
 
 def test_the_page_of_versions_names_the_releases_that_are_tried():
-    page = (ROOT / "docs" / "versions.md").read_text()
+    page = (ROOT / "docs" / "reference" / "versions.md").read_text()
     locked = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = {"strands-agents": "strands", "openai-agents": "openai"}

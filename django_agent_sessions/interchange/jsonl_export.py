@@ -1,7 +1,7 @@
 r"""Lossless export of sessions as JSON Lines.
 
-Each line is one session in the format that ``docs/interchange.md`` describes. Payloads are written
-as they are stored: :func:`~.content.exact_json.loads` parses a line with exact payloads,
+Each line is one session in the format that ``docs/how-to/interchange.md`` describes. Payloads are
+written as stored: :func:`~.content.exact_json.loads` parses a line with exact payloads,
 including bytes, NUL, lone surrogates and key order.
 """
 

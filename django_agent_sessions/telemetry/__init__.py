@@ -1,7 +1,7 @@
 """Spans and metrics of OpenTelemetry, with ids and counts, never content.
 
 ``AGENT_SESSIONS["TELEMETRY"]`` turns it on. It uses OpenTelemetry's API only; the project
-configures the SDK. See :doc:`monitoring`.
+configures the SDK. See :doc:`/how-to/monitoring`.
 """
 
 from __future__ import annotations

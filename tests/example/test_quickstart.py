@@ -31,7 +31,7 @@ from tests.processes import ROOT
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs/quickstart.md").read_text(), re.DOTALL)
+BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs/tutorial.md").read_text(), re.DOTALL)
 
 
 def code(model: Any) -> SimpleNamespace:

@@ -385,7 +385,7 @@ def test_each_damage_is_found_and_mended_where_that_is_promised(deed, store, blo
 
 
 def test_every_code_is_on_the_page_as_it_is():
-    page = (Path(__file__).resolve().parents[2] / "docs" / "integrity.md").read_text()
+    page = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "integrity.md").read_text()
     said = re.findall(r"^\| `([\w-]+)` \| (error|warning|note) \| (yes )?\|", page, re.MULTILINE)
     assert [(code, severity, bool(mends)) for code, severity, mends in said] == [
         (kind.code, kind.severity.value, kind.mendable) for kind in Kind

@@ -14,13 +14,13 @@ from django.urls import path
 
 from django_agent_sessions import health
 from django_agent_sessions.events import postgresql_listener
-from tests.test_documentation import example
+from tests.docs.test_examples import example
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def healthz(request: HttpRequest) -> Any:
-    return example("monitoring.md", "healthz")(request)
+    return example("how-to/monitoring.md", "healthz")(request)
 
 
 urlpatterns = [path("healthz", healthz)]

@@ -20,9 +20,9 @@ from django_agent_sessions import usage
 from django_agent_sessions.models import MessageFeedback, SessionMessage, UsageCursor, UsageRollup
 from django_agent_sessions.usage import histograms, ratings, rollups
 from django_agent_sessions.values.ids import new_id
+from tests.docs.test_examples import example
 from tests.processes import go, outputs, ready
 from tests.processes import start as start_process
-from tests.test_documentation import example
 from tests.usage.usage_data import (
     NOON,
     join,
@@ -430,7 +430,7 @@ def test_the_example_in_the_documentation_runs(capsys):
     say(join(start("one", at), "rabbit"), [at] * 5, latency_ms=100)
     usage.roll_up()
 
-    example("usage.md", "print_usage")()
+    example("how-to/usage.md", "print_usage")()
 
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 33

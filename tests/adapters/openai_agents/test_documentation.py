@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:'asyncio.get_event_loop_policy':DeprecationWarning"),
 ]
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "adapters" / "openai-agents.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "openai-agents.md"
 ADVANCED = PAGE.with_name("openai-agents-advanced.md")
 
 

@@ -51,9 +51,9 @@ def request_of(user: Any) -> SimpleNamespace:
 @pytest.mark.parametrize(
     ("page", "is_async"),
     [
-        ("adapters/strands.md", False),
-        ("adapters/strands.md", True),
-        ("adapters/strands-snapshots.md", False),
+        ("how-to/strands.md", False),
+        ("how-to/strands.md", True),
+        ("how-to/strands-snapshots.md", False),
     ],
 )
 def test_a_chat_remembers_and_prints_nothing(page, is_async, ada, model, capsys):
@@ -70,7 +70,7 @@ def test_a_chat_remembers_and_prints_nothing(page, is_async, ada, model, capsys)
 
 def test_a_conflict_is_answered_before_a_run_and_within_it():
     blocks = re.findall(
-        r"```python\n(.*?)```", (ROOT / "docs/adapters/strands.md").read_text(), re.DOTALL
+        r"```python\n(.*?)```", (ROOT / "docs/how-to/strands.md").read_text(), re.DOTALL
     )
     (block,) = (block for block in blocks if "def answer_or_conflict(" in block)
     namespace: dict[str, Any] = {}
@@ -99,7 +99,7 @@ def test_a_conflict_is_answered_before_a_run_and_within_it():
 
 def answer_in_a_job() -> Any:
     """The ``answer`` of the page about contexts."""
-    page = (ROOT / "docs/contexts.md").read_text()
+    page = (ROOT / "docs/how-to/contexts.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (block,) = (block for block in blocks if "def answer(" in block)
     namespace: dict[str, Any] = {}
@@ -144,7 +144,7 @@ def test_a_job_whose_worker_was_killed_in_a_tool_calls_it_again(ada):
 
 
 def test_the_async_view_of_the_page_about_contexts(ada, capsys):
-    view = chat_on("contexts.md", is_async=True)
+    view = chat_on("how-to/contexts.md", is_async=True)
     request = RequestFactory().post("/", {"text": "Hello"})
     request.auser = request_of(ada).auser
 

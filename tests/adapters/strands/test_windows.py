@@ -193,7 +193,7 @@ def test_another_class_of_conversation_manager_is_refused_in_words_that_help():
 
 def test_another_class_of_conversation_manager_is_taken_in_as_the_page_says():
     talk(build("A.", "B.", conversation_manager=sliding(2)), "a", "b")
-    page = (ROOT / "docs" / "adapters" / "strands.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "strands.md").read_text()
     (block,) = re.findall(r"```python\n([^`]*def with_another_manager.*?)```", page, re.DOTALL)
     namespace: dict[str, Any] = {}
     exec(block, namespace)  # noqa: S102 - our own page

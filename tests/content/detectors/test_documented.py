@@ -8,7 +8,7 @@ from typing import Any
 
 from django_agent_sessions.content.detectors import Detection, detect
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "detectors.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "detectors.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 

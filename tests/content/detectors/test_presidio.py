@@ -8,7 +8,7 @@ from django_agent_sessions.content.detectors import Detection, available, detect
 from django_agent_sessions.content.detectors.presidio import Presidio
 
 pytest.importorskip(
-    "presidio_analyzer", reason="presidio-analyzer is not installed: see docs/detectors.md"
+    "presidio_analyzer", reason="presidio-analyzer is not installed: see docs/how-to/detectors.md"
 )
 
 

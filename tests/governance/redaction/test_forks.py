@@ -13,7 +13,7 @@ from django_agent_sessions.governance.legal_hold import hold
 from django_agent_sessions.governance.redaction import Find, aredact, descendants_of, redact
 from django_agent_sessions.models import AuditEvent, Branch, SessionMessage, Snapshot
 from django_agent_sessions.store import SessionStore
-from tests.test_documentation import example
+from tests.docs.test_examples import example
 
 from .planting import SECRET
 from .timelines import SCOPES, TABLES, epoch_of, found_in_database, plant, rows_of, spot, user
@@ -121,7 +121,7 @@ def test_the_command_reaches_forks(store, capsys):
 def test_the_example_of_forks_reaches_them(store, ada):
     session, _, forks = forked(store)
 
-    found = example("redaction.md", "forget_everywhere")(session, SECRET, ada)
+    found = example("how-to/redaction.md", "forget_everywhere")(session, SECRET, ada)
 
     assert set(found) == {session.id, *(fork.id for fork in forks)}
     assert found_in_database(SECRET) == []

@@ -29,8 +29,8 @@ settings.configure(
 import django
 django.setup()
 from tests.adapters.strands.scripted import ScriptedModel
-from tests.test_documentation import example
-answer = example("storage-layouts.md", "answer")
+from tests.docs.test_examples import example
+answer = example("how-to/storage-layouts.md", "answer")
 assert answer("s", "First", ScriptedModel(["One."])).strip() == "One."
 assert answer("s", "Second", ScriptedModel()).strip() == "You said: Second"
 """

@@ -24,7 +24,7 @@ from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import NewMessage
 from tests.store.test_async import SYNC
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def example(page: str, function: str, **given: Any) -> Any:
@@ -37,7 +37,7 @@ def example(page: str, function: str, **given: Any) -> Any:
 
 @pytest.mark.django_db
 def test_the_chat_loop_without_an_sdk_remembers_and_knows_its_owner() -> None:
-    chat = example("store.md", "chat")
+    chat = example("how-to/store.md", "chat")
     ada, bob = (User.objects.create_user(name) for name in ("ada", "bob"))
 
     def client(messages: list[dict[str, str]]) -> str:
@@ -67,7 +67,7 @@ def test_the_access_rules_reach_a_team_and_a_tenant() -> None:
         answer = rule().sessions(user, action)
         return list(Session.objects.filter(answer)) if isinstance(answer, Q) else answer
 
-    team, tenant = (example("access.md", name) for name in ("TeamAccess", "TenantAccess"))
+    team, tenant = (example("how-to/access.md", name) for name in ("TeamAccess", "TenantAccess"))
     assert reached(team, bob, SessionPermission.READ) == [mine]
     assert reached(team, bob, SessionPermission.DELETE) is None
     assert reached(team, eve, SessionPermission.READ) is None
@@ -90,7 +90,7 @@ def test_members_of_a_projects_own_teams_reach_what_their_roles_allow() -> None:
     with connection.cursor() as cursor:
         columns = "id INTEGER, member INTEGER, team INTEGER, role TEXT"
         cursor.execute(f"CREATE TABLE tests_membership ({columns})")
-    rule = example("access.md", "TeamMembers", Membership=Membership)
+    rule = example("how-to/access.md", "TeamMembers", Membership=Membership)
     ada, bob, eve, zoe = (User.objects.create_user(name) for name in ("ada", "bob", "eve", "zoe"))
     members = [(ada, 1, "member"), (bob, 1, "member"), (eve, 1, "lead"), (zoe, 2, "lead")]
     for number, (user, team, role) in enumerate(members):
@@ -110,7 +110,7 @@ def test_members_of_a_projects_own_teams_reach_what_their_roles_allow() -> None:
 
 @pytest.mark.django_db
 def test_code_that_decides_by_itself_reaches_a_users_session() -> None:
-    last_seen = example("quickstart.md", "last_seen")
+    last_seen = example("tutorial.md", "last_seen")
     session = SessionStore(owner=User.objects.create_user("ada")).open("talk")
 
     assert last_seen("talk") == session.last_activity_at
@@ -120,7 +120,7 @@ def test_code_that_decides_by_itself_reaches_a_users_session() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_the_async_chat_loop_without_an_sdk_remembers() -> None:
-    achat = example("store.md", "achat")
+    achat = example("how-to/store.md", "achat")
     ada = User.objects.create_user("ada")
 
     async def client(messages: list[dict[str, str]]) -> str:
@@ -132,7 +132,7 @@ def test_the_async_chat_loop_without_an_sdk_remembers() -> None:
 
 @pytest.mark.django_db
 def test_the_example_of_a_redaction_prints_places_and_redacts(store, capsys) -> None:
-    forget_card = example("redaction.md", "forget_card")
+    forget_card = example("how-to/redaction.md", "forget_card")
     session = store.open("talk", title="About 4111 1111 1111 1111")
     agent = store.agents.open(session)
     store.append(agent, {"role": "user", "content": "It is 4111 1111 1111 1111."})
@@ -148,7 +148,7 @@ def test_the_example_of_a_redaction_prints_places_and_redacts(store, capsys) -> 
 
 @pytest.mark.django_db
 def test_the_example_of_a_repeated_append_writes_once(store) -> None:
-    append_once = example("store.md", "append_once")
+    append_once = example("how-to/store.md", "append_once")
     agent = store.agents.open(store.open("talk"))
     message = NewMessage({"role": "assistant", "content": "Hello"})
 
@@ -160,7 +160,7 @@ def test_the_example_of_a_repeated_append_writes_once(store) -> None:
 
 @pytest.mark.django_db
 def test_the_example_of_every_session_of_a_user_leaves_others_alone() -> None:
-    forget_for = example("redaction.md", "forget_for")
+    forget_for = example("how-to/redaction.md", "forget_for")
     ada, bob = (User.objects.create_user(name) for name in ("ada", "bob"))
     said = {"role": "user", "content": "It is 4111."}
     agents = {}
@@ -178,7 +178,7 @@ def test_the_example_of_every_session_of_a_user_leaves_others_alone() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_the_examples_of_retention_delete_explain_and_prove(store, settings) -> None:
-    block = re.search(r"```python\n(.*?)```", (DOCS / "retention.md").read_text(), re.DOTALL)
+    block = re.search(r"```python\n(.*?)```", (DOCS / "how-to/retention.md").read_text(), re.DOTALL)
     namespace: dict[str, Any] = {}
     exec(block[1], namespace)  # type: ignore[index] # noqa: S102 - our own page
     settings.AGENT_SESSIONS = namespace["AGENT_SESSIONS"]
@@ -188,15 +188,15 @@ def test_the_examples_of_retention_delete_explain_and_prove(store, settings) -> 
     Session.objects.filter(session_id="old, but held").update(legal_hold=True)
     session = Session.objects.get(session_id="old")
 
-    explained = example("retention.md", "explain")(session)
+    explained = example("how-to/retention.md", "explain")(session)
     assert explained.endswith(", time since the last activity")
-    assert not example("retention.md", "sessions_to_review")()
-    assert example("retention.md", "prune_for_ten_minutes")() == (1, True)
+    assert not example("how-to/retention.md", "sessions_to_review")()
+    assert example("how-to/retention.md", "prune_for_ten_minutes")() == (1, True)
 
     left = Session.objects.values_list("session_id", flat=True)
     assert set(left) == {"old, but held", "old, but in use"}
-    [proof] = example("retention.md", "proof_of_deletion")(keys["old"])
-    run = example("retention.md", "events_of_run")(proof.target)
+    [proof] = example("how-to/retention.md", "proof_of_deletion")(keys["old"])
+    run = example("how-to/retention.md", "events_of_run")(proof.target)
     assert [event.action for event in run] == ["deleted", "pruned"]
 
 
