@@ -34,6 +34,7 @@ MIDDLEWARE = [
     "example_project.policy.content_security_policy",
     "django.middleware.security.SecurityMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -80,6 +81,15 @@ ROOT_URLCONF = "example_project.urls"
 WSGI_APPLICATION = "example_project.wsgi.application"
 ASGI_APPLICATION = "example_project.asgi.application"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+# The page follows the browser's language, as far as there is a catalogue.
+LANGUAGE_CODE = "en"
+LANGUAGES = [
+    ("de", "Deutsch"),
+    ("en", "English"),
+    ("es", "Español"),
+    ("fr", "Français"),
+    ("ja", "日本語"),
+]
 USE_TZ = True
 TIME_ZONE = "UTC"
 STATIC_URL = "static/"

@@ -15,6 +15,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from django_agent_sessions.content import dialects
 from django_agent_sessions.content.dialects import displayable
@@ -129,8 +130,8 @@ class FeedbackFilter(admin.SimpleListFilter):
         return [
             ("bad", _("Bad")),
             ("good", _("Good")),
-            ("any", _("Any")),
-            ("none", _("None")),
+            ("any", pgettext_lazy("feedback", "Any")),
+            ("none", pgettext_lazy("feedback", "None")),
         ]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext
 
 from django_agent_sessions import usage
 from django_agent_sessions.content.dialects import displayable
@@ -234,7 +234,7 @@ class UsageTables:
             *([] if dimension == "model" else [UsageColumn(sessions)]),
             *map(UsageColumn, (_("Tokens in"), _("Tokens out"), _("p50"), _("p95"))),
             *([self._sortable("cost", _("Cost"))] if has_prices() else []),
-            UsageColumn(_("Change")),
+            UsageColumn(pgettext("difference", "Change")),
         ]
         most = max(map(self._now, figures), default=0)
         rows = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.utils.translation import gettext_lazy as _
 from rest_framework.exceptions import APIException
 
 from django_agent_sessions.db import bridge
@@ -13,7 +14,7 @@ from django_agent_sessions.values.records import SessionRecord
 
 from . import openai_agents, strands_agents
 
-AGENTS = {strands_agents.KIND: "Strands agent", openai_agents.KIND: "OpenAI agent"}
+AGENTS = {strands_agents.KIND: _("Strands agent"), openai_agents.KIND: _("OpenAI agent")}
 """Whom one can talk to: what the metadata of a session say, and what people read."""
 
 

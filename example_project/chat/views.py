@@ -24,6 +24,7 @@ IDEAS = (
     "My name is Ada. Which appointments do I have on Friday?",
     "Tell me a story",
 )
+"""In English, because the offline models understand nothing else."""
 
 
 @require_safe

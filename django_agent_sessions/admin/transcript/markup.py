@@ -115,7 +115,8 @@ class Markup(PieceMarkup):
     def _feedback(self, entry: MessageViewModel) -> SafeString:
         if not entry.feedback:
             return NOTHING
-        label = self._translate("Feedback")
+        _ = self._translate
+        label = _("Feedback")
         items = join_html(map(self._feedback_item, entry.feedback))
         return html('\n  <ul class="as-feedback" aria-label="{}">{}\n  </ul>', label, items)
 

@@ -65,10 +65,11 @@ class PieceMarkup:
         )
 
     def _text(self, piece: PartViewModel) -> SafeString | str:
+        _ = self._translate
         if piece.scrolls:
             return html(
                 '<div class="as-tall" tabindex="0" role="region" aria-label="{}">{}</div>',
-                self._translate("Long text"),
+                _("Long text"),
                 piece.html,
             )
         return piece.html if piece.kind in _KINDS_WITH_HTML else ""
@@ -114,7 +115,8 @@ class PieceMarkup:
             else html("<li>{}</li>", title)
             for title, url in citations
         ]
-        label = self._translate("Sources")
+        _ = self._translate
+        label = _("Sources")
         return html('<ul class="as-citations" aria-label="{}">{}</ul>', label, join_html(sources))
 
     def _reasoning(self, piece: PartViewModel) -> SafeString:

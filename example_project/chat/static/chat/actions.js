@@ -42,7 +42,7 @@ export class Actions {
         const message = await messages.get(id);
         if (this.#page.open === opened) transcript.apply([message]);
         document.querySelector(`#m-${CSS.escape(id)} .redact`)?.focus();
-        announce("Redacted.");
+        announce(gettext("Redacted."));
         sidebar.refresh();
       },
     });
@@ -60,7 +60,7 @@ export class Actions {
     const archived = !opened.session.archived_at;
     try {
       this.#changed(opened, await sessions.change(opened.id, { archived }));
-      announce(archived ? "Archived." : "Restored from the archive.");
+      announce(archived ? gettext("Archived.") : gettext("Restored from the archive."));
       sidebar.refresh();
     } catch (error) {
       composer.notice(error.message);
@@ -69,9 +69,9 @@ export class Actions {
 
   #delete() {
     const { id, session } = this.#page.open;
-    dialogs.remove(session.title || "Untitled", async () => {
+    dialogs.remove(session.title || gettext("Untitled"), async () => {
       await sessions.remove(id);
-      announce("Deleted.");
+      announce(gettext("Deleted."));
       await this.#onDeleted(id);
     });
   }

@@ -15,8 +15,8 @@ export class StreamingAnswer {
 
   constructor({ onDraw }) {
     this.#onDraw = onDraw;
-    this.#said = el("div", { class: "said" }, el("p", { class: "thinking", role: "img", "aria-label": "The agent is working" }, el("i"), el("i"), el("i")));
-    this.row = el("li", { class: "message assistant streaming", "aria-busy": "true" }, el("p", { class: "by" }, el("span", { class: "name", text: "Agent" })), this.#said);
+    this.#said = el("div", { class: "said" }, el("p", { class: "thinking", role: "img", "aria-label": gettext("The agent is working") }, el("i"), el("i"), el("i")));
+    this.row = el("li", { class: "message assistant streaming", "aria-busy": "true" }, el("p", { class: "by" }, el("span", { class: "name", text: gettext("Agent") })), this.#said);
   }
 
   /** Reads a response to its end. */

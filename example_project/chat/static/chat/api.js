@@ -27,7 +27,7 @@ const cookie = (name) =>
 /** Sends a request; answers the response if it is a good one. */
 export async function ask(method, address, { body, query, headers = {}, signal } = {}) {
   const url = harmless(address);
-  if (!url || !isOurs(url)) throw new Problem("The server named an address that is not its own.");
+  if (!url || !isOurs(url)) throw new Problem(gettext("The server named an address that is not its own."));
   for (const [name, value] of Object.entries(query ?? {})) {
     if (value != null && value !== "") url.searchParams.set(name, value);
   }
@@ -46,7 +46,7 @@ export async function ask(method, address, { body, query, headers = {}, signal }
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem("The server cannot be reached. Check the connection, then try again.");
+    throw new Problem(gettext("The server cannot be reached. Check the connection, then try again."));
   }
   if (!answer.ok) throw await problem(answer);
   return answer;
@@ -64,7 +64,7 @@ async function problem(answer) {
     location.assign(`${place.login}?next=${encodeURIComponent(location.pathname)}`);
   }
   const words = typeof said.detail === "string" && said.detail;
-  return new Problem(words || `The server could not do this (${answer.status}).`, {
+  return new Problem(words || interpolate(gettext("The server could not do this (%s)."), [answer.status]), {
     status: answer.status,
     code,
   });

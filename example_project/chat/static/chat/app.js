@@ -58,19 +58,19 @@ async function show(id) {
   sidebar.mark(id);
   composer.show(!id);
   if (!id) {
-    title("New chat", "");
+    title(gettext("New chat"), "");
     composer.focus();
     return;
   }
   title("…", "");
-  hint("Loading …");
+  hint(gettext("Loading …"));
   try {
     await fill(opened);
   } catch (error) {
     if (page.open !== opened) return;
-    title(error.status === 404 ? "Not found" : "Chat", "");
+    title(error.status === 404 ? gettext("Not found") : gettext("Chat"), "");
     byId("actions").hidden = true;
-    hint(error.status === 404 ? "This chat does not exist, or belongs to another user." : error.message);
+    hint(error.status === 404 ? gettext("This chat does not exist, or belongs to another user.") : error.message);
   }
 }
 
@@ -98,7 +98,7 @@ async function fill(opened) {
     byId("title").focus({ preventScroll: true });
     await showOrchestrators(opened);
   }
-  if (page.open === opened && transcript.isEmpty && !byId("orchestrators").hasChildNodes()) hint("No messages yet.");
+  if (page.open === opened && transcript.isEmpty && !byId("orchestrators").hasChildNodes()) hint(gettext("No messages yet."));
 }
 
 async function showOrchestrators(opened) {
@@ -116,7 +116,7 @@ function onMessage(message) {
   scroll.follow(!saying.isAnswering);
   if (saying.isAnswering) return;
   if (message.role === "user") saying.join();
-  else announce(`Agent: ${textOf(message)}`);
+  else announce(interpolate(gettext("Agent: %s"), [textOf(message)]));
 }
 
 function onSession(session) {
@@ -161,8 +161,8 @@ function onGone() {
   transcript.clear();
   composer.show(false);
   byId("actions").hidden = true;
-  title("Deleted", "");
-  hint("This chat was deleted.");
+  title(gettext("Deleted"), "");
+  hint(gettext("This chat was deleted."));
 }
 
 // --- what is done here --------------------------------------------------------------------------

@@ -110,16 +110,18 @@ export class Composer {
   async add(files) {
     for (const file of files) {
       if (!KINDS.includes(file.type)) {
-        this.notice(`“${file.name}” cannot be sent: use PNG, JPEG, GIF or WebP.`);
+        this.notice(interpolate(gettext("“%s” cannot be sent: use PNG, JPEG, GIF or WebP."), [file.name]));
         continue;
       }
       if (this.#pictures.length === MOST) {
-        this.notice(`A message takes at most ${MOST} pictures.`);
+        this.notice(interpolate(gettext("A message takes at most %s pictures."), [MOST]));
         return;
       }
       const all = this.#pictures.reduce((sum, each) => sum + each.file.size, file.size);
       if (all > uploadLimit) {
-        this.notice(`“${file.name}” is too large: a message takes ${Math.floor(uploadLimit / 1024 ** 2)} MB of pictures.`);
+        const limit = Math.floor(uploadLimit / 1024 ** 2);
+        const words = gettext("“%(name)s” is too large: a message takes %(limit)s MB of pictures.");
+        this.notice(interpolate(words, { name: file.name, limit }, true));
         continue;
       }
       this.#pictures.push({ file, url: URL.createObjectURL(file) });
@@ -135,8 +137,8 @@ export class Composer {
         el(
           "li",
           {},
-          el("img", { src: picture.url, alt: picture.file.name || "Picture" }),
-          el("button", { type: "button", class: "icon", "aria-label": `Remove ${picture.file.name || "the picture"}`, on: { click: () => this.#drop(picture) } }, icon("close")),
+          el("img", { src: picture.url, alt: picture.file.name || gettext("Picture") }),
+          el("button", { type: "button", class: "icon", "aria-label": picture.file.name ? interpolate(gettext("Remove %s"), [picture.file.name]) : gettext("Remove the picture"), on: { click: () => this.#drop(picture) } }, icon("close")),
         ),
       ),
     );
@@ -187,7 +189,7 @@ function dataUrl(file) {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
     reader.addEventListener("load", () => resolve(reader.result));
-    reader.addEventListener("error", () => reject(new Error("The picture could not be read.")));
+    reader.addEventListener("error", () => reject(new Error(gettext("The picture could not be read."))));
     reader.readAsDataURL(file);
   });
 }

@@ -13,7 +13,7 @@ export function question({ title, confirm, danger = false, body, act }) {
   const back = document.activeElement;
   const alert = el("p", { class: "notice", role: "alert", hidden: true });
   const go = el("button", { class: danger ? "danger" : "primary", text: confirm });
-  const form = el("form", { method: "dialog" }, el("header", {}, el("h2", { id: "question", text: title }), el("button", { type: "button", class: "icon", "aria-label": "Close", on: { click: () => dialog.close() } }, icon("close"))), ...body.filter(Boolean), alert, el("footer", {}, el("button", { type: "button", class: "quiet", text: "Cancel", on: { click: () => dialog.close() } }), go));
+  const form = el("form", { method: "dialog" }, el("header", {}, el("h2", { id: "question", text: title }), el("button", { type: "button", class: "icon", "aria-label": gettext("Close"), on: { click: () => dialog.close() } }, icon("close"))), ...body.filter(Boolean), alert, el("footer", {}, el("button", { type: "button", class: "quiet", text: gettext("Cancel"), on: { click: () => dialog.close() } }), go));
   const dialog = el("dialog", { "aria-labelledby": "question" }, form);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -42,9 +42,9 @@ export function question({ title, confirm, danger = false, body, act }) {
 export function rename(title, act) {
   const field = el("input", { name: "title", id: "new-title", maxlength: "255", value: title, required: true });
   question({
-    title: "Rename this chat",
-    confirm: "Rename",
-    body: [el("p", {}, el("label", { for: "new-title", text: "Title" }), field)],
+    title: gettext("Rename this chat"),
+    confirm: gettext("Rename"),
+    body: [el("p", {}, el("label", { for: "new-title", text: gettext("Title") }), field)],
     act: (form) => act(String(form.get("title")).trim()),
   });
   field.select();
@@ -53,10 +53,10 @@ export function rename(title, act) {
 /** Asks before deleting permanently. */
 export function remove(title, act) {
   question({
-    title: "Delete this chat?",
-    confirm: "Delete",
+    title: gettext("Delete this chat?"),
+    confirm: gettext("Delete"),
     danger: true,
-    body: [el("p", {}, "“", el("strong", { text: title }), "” and everything in it will be deleted permanently.")],
+    body: [el("p", { text: interpolate(gettext("“%s” and everything in it will be deleted permanently."), [title]) })],
     act,
   });
 }

@@ -79,6 +79,9 @@ export function announce(text) {
   byId("said").textContent = text;
 }
 
+/** The language of the page, for dates and numbers. */
+export const language = document.documentElement.lang || undefined;
+
 const DAY = 24 * 60 * 60 * 1000;
 
 /** A time, as short as it may be today. */
@@ -87,7 +90,7 @@ export function when(moment) {
   if (Number.isNaN(date.getTime())) return el("span");
   const far = Date.now() - date.getTime() > DAY / 2 && date.toDateString() !== new Date().toDateString();
   const words = far
-    ? date.toLocaleDateString(undefined, { day: "numeric", month: "short" })
-    : date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
-  return el("time", { datetime: moment, title: date.toLocaleString(), text: words });
+    ? date.toLocaleDateString(language, { day: "numeric", month: "short" })
+    : date.toLocaleTimeString(language, { hour: "2-digit", minute: "2-digit" });
+  return el("time", { datetime: moment, title: date.toLocaleString(language), text: words });
 }

@@ -5,8 +5,8 @@ import { announce, el, icon } from "./dom.js";
 import { typed } from "./prose.js";
 
 const RATINGS = [
-  { value: 1, shape: "good", label: "Good answer" },
-  { value: -1, shape: "bad", label: "Bad answer" },
+  { value: 1, shape: "good", label: gettext("Good answer") },
+  { value: -1, shape: "bad", label: gettext("Bad answer") },
 ];
 const MOST = 4000;
 
@@ -58,7 +58,7 @@ export class Feedback {
         el("button", { type: "button", class: "icon rate", title: label, "aria-label": label, data: { value }, on: { click: () => this.#rate(id, value) } }, icon(shape)),
       );
       const below = el("div", { class: "comment" });
-      const drawn = el("div", { class: "rating", role: "group", "aria-label": "Rate this answer" }, ...buttons, below);
+      const drawn = el("div", { class: "rating", role: "group", "aria-label": gettext("Rate this answer") }, ...buttons, below);
       this.#rows.set(id, { drawn, buttons, below, form: null });
       this.#show(id);
     }
@@ -67,9 +67,9 @@ export class Feedback {
 
   async #rate(id, value) {
     const before = this.#given.get(id);
-    if (before?.value === value) return void this.#save(id, null, "Your feedback was withdrawn.");
+    if (before?.value === value) return void this.#save(id, null, gettext("Your feedback was withdrawn."));
     const after = { value, comment: before?.comment ?? "" };
-    const isSaved = await this.#save(id, after, "Thank you for your feedback. You can add a comment.");
+    const isSaved = await this.#save(id, after, gettext("Thank you for your feedback. You can add a comment."));
     if (isSaved && !after.comment && !this.#rows.get(id)?.form) this.#write(id);
   }
 
@@ -119,8 +119,8 @@ export class Feedback {
     const isFocused = row.below.contains(document.activeElement);
     const change = (options, ...inside) => el("button", { type: "button", ...options, on: { click: () => this.#write(id).focus() } }, ...inside);
     if (!feedback) row.below.replaceChildren();
-    else if (!feedback.comment) row.below.replaceChildren(change({ class: "quiet", text: "Add a comment" }));
-    else row.below.replaceChildren(typed(feedback.comment), change({ class: "icon", title: "Change", "aria-label": "Change your comment" }, icon("pencil")));
+    else if (!feedback.comment) row.below.replaceChildren(change({ class: "quiet", text: gettext("Add a comment") }));
+    else row.below.replaceChildren(typed(feedback.comment), change({ class: "icon", title: gettext("Change"), "aria-label": gettext("Change your comment") }, icon("pencil")));
     if (isFocused) row.below.querySelector("button")?.focus();
   }
 
@@ -136,7 +136,7 @@ export class Feedback {
     };
     const send = async () => {
       const { value, comment } = this.#given.get(id);
-      if (field.value.trim() === comment || (await this.#save(id, { value, comment: field.value.trim() }, "Your comment was saved."))) close();
+      if (field.value.trim() === comment || (await this.#save(id, { value, comment: field.value.trim() }, gettext("Your comment was saved.")))) close();
     };
     row.form = el(
       "form",
@@ -156,9 +156,9 @@ export class Feedback {
           },
         },
       },
-      el("label", { for: field.id, text: "Comment (optional)" }),
+      el("label", { for: field.id, text: gettext("Comment (optional)") }),
       field,
-      el("div", {}, el("button", { class: "primary", text: "Save comment" }), el("button", { type: "button", class: "quiet", text: "Cancel", on: { click: close } })),
+      el("div", {}, el("button", { class: "primary", text: gettext("Save comment") }), el("button", { type: "button", class: "quiet", text: gettext("Cancel"), on: { click: close } })),
     );
     row.below.replaceChildren(row.form);
     row.form.scrollIntoView({ block: "nearest" });

@@ -3,8 +3,8 @@
 import { byId, el } from "./dom.js";
 
 const STATES = {
-  offline: "You are offline. New messages are shown when you are online again.",
-  reconnecting: "The connection was lost. Reconnecting …",
+  offline: gettext("You are offline. New messages are shown when you are online again."),
+  reconnecting: gettext("The connection was lost. Reconnecting …"),
 };
 
 /** Whom one can talk to, by what the metadata of a session say. */
@@ -18,19 +18,19 @@ export const chosenAgent = () => document.querySelector("#agents input:checked")
 export function title(words, facts) {
   byId("title").textContent = words;
   byId("facts").replaceChildren(...(facts || []).filter(Boolean));
-  document.title = `${words} – Agent sessions`;
+  document.title = `${words} – ${gettext("Agent sessions")}`;
 }
 
 export function header(session) {
   const kind = session.metadata?.agent;
-  title(session.title || "Untitled", [
+  title(session.title || gettext("Untitled"), [
     kind ? el("span", { class: "chip", text: agents.get(kind) ?? String(kind) }) : null,
-    session.archived_at ? el("span", { class: "chip", text: "archived" }) : null,
-    session.legal_hold ? el("span", { class: "chip warn", text: "held" }) : null,
+    session.archived_at ? el("span", { class: "chip", text: gettext("archived") }) : null,
+    session.legal_hold ? el("span", { class: "chip warn", text: gettext("held") }) : null,
   ]);
   const archive = byId("archive");
-  archive.setAttribute("aria-label", session.archived_at ? "Restore this chat from the archive" : "Archive this chat");
-  archive.title = session.archived_at ? "Restore from the archive" : "Archive";
+  archive.setAttribute("aria-label", session.archived_at ? gettext("Restore this chat from the archive") : gettext("Archive this chat"));
+  archive.title = session.archived_at ? gettext("Restore from the archive") : gettext("Archive");
   archive.setAttribute("aria-pressed", String(Boolean(session.archived_at)));
 }
 

@@ -11,7 +11,7 @@ export function drawPart(part, { role, result, running = false } = {}) {
     case "text":
       return role === "assistant" ? prose(part.text) : typed(part.text);
     case "reasoning":
-      return folded("reasoning", "Thoughts", [], [pre(part.text || "No readable text.")]);
+      return folded("reasoning", gettext("Thoughts"), [], [pre(part.text || gettext("No readable text."))]);
     case "tool_call":
       return tool(part, part.result ?? result, running);
     case "tool_result":
@@ -21,7 +21,7 @@ export function drawPart(part, { role, result, running = false } = {}) {
     case "document":
       return el("p", { class: "document" }, part.url ? link(part.url, named(part)) : named(part));
     default:
-      return folded("other", "Unknown content", [], [pre(pretty(part.data))]);
+      return folded("other", gettext("Unknown content"), [], [pre(pretty(part.data))]);
   }
 }
 
@@ -29,12 +29,12 @@ export function drawPart(part, { role, result, running = false } = {}) {
 function tool(call, result, running) {
   const failed = result?.status === "error";
   const marks = [];
-  if (failed) marks.push(el("span", { class: "chip warn", text: "failed" }));
-  else if (!result) marks.push(el("span", { class: "chip", text: running ? "running" : "no result" }));
+  if (failed) marks.push(el("span", { class: "chip warn", text: gettext("failed") }));
+  else if (!result) marks.push(el("span", { class: "chip", text: running ? gettext("running") : gettext("no result") }));
   const inside = [];
-  if (!call.orphan) inside.push(el("h3", { text: "Input" }), pre(pretty(call.data ?? {})));
-  if (result) inside.push(el("h3", { text: failed ? "Error" : "Output" }), ...outputs(result));
-  const drawn = folded("tool", call.name || "tool", [...brief(call.data), ...marks], inside, "tool");
+  if (!call.orphan) inside.push(el("h3", { text: gettext("Input") }), pre(pretty(call.data ?? {})));
+  if (result) inside.push(el("h3", { text: failed ? gettext("Error") : gettext("Output") }), ...outputs(result));
+  const drawn = folded("tool", call.name || gettext("tool"), [...brief(call.data), ...marks], inside, "tool");
   const shown = (result?.parts ?? []).filter((part) => part.kind === "image").map(picture);
   return shown.length ? el("div", { class: "with-pictures" }, drawn, ...shown) : drawn;
 }
@@ -46,9 +46,9 @@ function outputs(result) {
   for (const part of result.parts ?? []) {
     if (part.kind === "document") made.push(drawPart(part));
     if (part.kind === "unknown") made.push(pre(pretty(part.data)));
-    if (part.kind === "image") made.push(el("p", { class: "hint", text: `A picture (${named(part)})` }));
+    if (part.kind === "image") made.push(el("p", { class: "hint", text: interpolate(gettext("A picture (%s)"), [named(part)]) }));
   }
-  return made.length ? made : [el("p", { class: "hint", text: "Nothing." })];
+  return made.length ? made : [el("p", { class: "hint", text: gettext("Nothing.") })];
 }
 
 /** The arguments, so far as they fit into a line. */
@@ -67,13 +67,13 @@ function folded(kind, name, beside, inside, drawing) {
 
 function picture(part) {
   const url = harmless(part.url) ?? blob(part.url);
-  const said = part.name || "Picture";
-  if (!url) return el("p", { class: "document", text: `${said} (${named(part)}), not stored here` });
+  const said = part.name || gettext("Picture");
+  if (!url) return el("p", { class: "document", text: interpolate(gettext("%(name)s (%(facts)s), not stored here"), { name: said, facts: named(part) }, true) });
   // What is elsewhere is not loaded: it would tell them who reads.
-  if (!isOurs(url)) return el("p", { class: "document" }, link(part.url, `${said} at ${url.hostname}`));
+  if (!isOurs(url)) return el("p", { class: "document" }, link(part.url, interpolate(gettext("%(name)s at %(host)s"), { name: said, host: url.hostname }, true)));
   const shown = el("img", { src: url.href, alt: said, decoding: "async" });
-  shown.addEventListener("error", () => shown.closest(".picture")?.replaceWith(el("p", { class: "document", text: `${said}: it could not be shown` })));
-  return el("a", { class: "picture", href: url.href, target: "_blank", rel: "noopener", "aria-label": `${said}, opens in a new tab` }, shown);
+  shown.addEventListener("error", () => shown.closest(".picture")?.replaceWith(el("p", { class: "document", text: interpolate(gettext("%s: it could not be shown"), [said]) })));
+  return el("a", { class: "picture", href: url.href, target: "_blank", rel: "noopener", "aria-label": interpolate(gettext("%s, opens in a new tab"), [said]) }, shown);
 }
 
 // A picture that is about to be sent is this page's own.
@@ -92,6 +92,7 @@ function pretty(value) {
 
 function pre(text) {
   const said = String(text);
-  const shown = said.length > LONGEST ? `${said.slice(0, LONGEST)}\n… ${said.length - LONGEST} characters more` : said;
+  const more = said.length - LONGEST;
+  const shown = more > 0 ? `${said.slice(0, LONGEST)}\n${interpolate(gettext("… %s characters more"), [more])}` : said;
   return el("pre", { tabindex: "0", text: shown });
 }

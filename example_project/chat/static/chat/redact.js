@@ -20,9 +20,9 @@ export function redact(message, { texts, hasItsWords, before, done }) {
   const reason = el("textarea", { id: "redact-reason", name: "reason", rows: "2", maxlength: "1000" });
   const whole = el("input", { type: "radio", name: "what", value: "whole", checked: !marked });
   const part = el("input", { type: "radio", name: "what", value: "text", checked: Boolean(marked) });
-  const textRow = el("p", { class: "under", hidden: !marked }, el("label", { for: "redact-text", text: "The text" }), text);
+  const textRow = el("p", { class: "under", hidden: !marked }, el("label", { for: "redact-text", text: gettext("The text") }), text);
   const shown = el("div", { class: "preview", role: "status" });
-  const reasonRow = el("p", { hidden: true }, el("label", { for: "redact-reason", text: "Reason (stored in the audit trail)" }), reason);
+  const reasonRow = el("p", { hidden: true }, el("label", { for: "redact-reason", text: gettext("Reason (stored in the audit trail)") }), reason);
   let seen = "";
 
   const scope = () => (part.checked ? { find: text.value } : {});
@@ -36,22 +36,22 @@ export function redact(message, { texts, hasItsWords, before, done }) {
     reasonRow.hidden = true;
     reason.required = false;
     shown.replaceChildren();
-    asked.go.textContent = "Preview";
+    asked.go.textContent = gettext("Preview");
     asked.go.className = "primary";
   };
 
   const asked = question({
-    title: "Redact your message",
-    confirm: "Preview",
+    title: gettext("Redact your message"),
+    confirm: gettext("Preview"),
     body: [
-      el("fieldset", { class: "choice" }, el("legend", { class: "unseen", text: "What" }), el("label", {}, whole, " The whole message"), el("label", {}, part, " A text, everywhere in this chat"), textRow),
+      el("fieldset", { class: "choice" }, el("legend", { class: "unseen", text: gettext("What") }), el("label", {}, whole, ` ${gettext("The whole message")}`), el("label", {}, part, ` ${gettext("A text, everywhere in this chat")}`), textRow),
       shown,
       reasonRow,
     ],
     async act() {
       if (part.checked && !text.value.trim()) {
         text.focus();
-        throw new Error("Enter the text to redact.");
+        throw new Error(gettext("Enter the text to redact."));
       }
       if (seen === JSON.stringify(scope())) {
         await before();
@@ -62,11 +62,11 @@ export function redact(message, { texts, hasItsWords, before, done }) {
       const found = await send({ dry_run: true });
       shown.replaceChildren(...preview(found, part.checked ? null : message, texts));
       if (!found.hits.length) return false;
-      if (hasItsWords) shown.append(el("p", { class: "hint", text: "The title is reset too, because it repeats the first words." }));
+      if (hasItsWords) shown.append(el("p", { class: "hint", text: gettext("The title is reset too, because it repeats the first words.") }));
       seen = JSON.stringify(scope());
       reasonRow.hidden = false;
       reason.required = true;
-      asked.go.textContent = "Redact permanently";
+      asked.go.textContent = gettext("Redact permanently");
       asked.go.className = "danger";
       reason.focus();
       return false;
@@ -85,19 +85,19 @@ function selectedIn(message) {
 
 function preview(found, message, texts) {
   const hits = found.hits;
-  if (!hits.length) return [el("p", { class: "hint", text: "The text was not found; nothing would change." })];
+  if (!hits.length) return [el("p", { class: "hint", text: gettext("The text was not found; nothing would change.") })];
   const list = el("ul", { class: "hits" });
   for (const hit of hits.slice(0, MOST)) {
     const [start, end] = cuts(hit.before, texts);
     const before = hit.before ? `${start}${hit.before}${end}` : message ? textOf(message) : "";
-    const after = hit.after ? `${start}${hit.after}${end}` : "redacted";
+    const after = hit.after ? `${start}${hit.after}${end}` : gettext("redacted");
     list.append(el("li", {}, el("span", { class: "place", text: placeOf(hit) }), before ? el("del", { text: before }) : null, el("ins", { text: after })));
   }
   const all = hits.length + (found.more_hits ?? 0);
-  const places = all === 1 ? "1 place" : `${all} places`;
-  const made = [el("p", {}, el("strong", { text: `This would be redacted, in ${places}:` })), list];
-  if (all > MOST) made.push(el("p", { class: "hint", text: `… and ${all - Math.min(hits.length, MOST)} more.` }));
-  if (found.kept?.length) made.push(el("p", { class: "hint", text: "An id also contains it and is kept." }));
+  const places = ngettext("This would be redacted, in %s place:", "This would be redacted, in %s places:", all);
+  const made = [el("p", {}, el("strong", { text: interpolate(places, [all]) })), list];
+  if (all > MOST) made.push(el("p", { class: "hint", text: interpolate(gettext("… and %s more."), [all - Math.min(hits.length, MOST)]) }));
+  if (found.kept?.length) made.push(el("p", { class: "hint", text: gettext("An id also contains it and is kept.") }));
   return made;
 }
 
@@ -110,8 +110,9 @@ function cuts(passage, texts) {
 
 /** Where it is; messages are counted from 1 by people. */
 function placeOf({ place }) {
-  if (place.kind === "message") return `Message ${Number(place.name) + 1}`;
-  if (place.kind === "feedback") return "Comment on an answer";
-  if (place.kind === "session") return "Title and metadata of the chat";
-  return `State of the ${place.kind} “${place.name}”`;
+  if (place.kind === "message") return interpolate(gettext("Message %s"), [Number(place.name) + 1]);
+  if (place.kind === "feedback") return gettext("Comment on an answer");
+  if (place.kind === "session") return gettext("Title and metadata of the chat");
+  if (place.kind === "agent") return interpolate(gettext("State of the agent “%s”"), [place.name]);
+  return interpolate(gettext("State of “%s”"), [place.name]);
 }

@@ -163,7 +163,7 @@ export class Saying {
     transcript.unpend();
     const { answer: said } = view;
     if (said.error) composer.notice(said.error);
-    announce(said.stopped ? "Stopped." : said.error || `Agent: ${said.text}`);
+    announce(said.stopped ? gettext("Stopped.") : said.error || interpolate(gettext("Agent: %s"), [said.text]));
     scroll.follow();
     composer.focus();
     sidebar.refresh();

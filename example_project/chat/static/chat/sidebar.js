@@ -107,7 +107,7 @@ export class Sidebar {
       this.#next = found.next;
     }
     found.results.forEach((session, index) => this.#put(session, index));
-    this.#hint(found.search?.truncated ? "There may be more results: search for a rarer word." : "");
+    this.#hint(found.search?.truncated ? gettext("There may be more results: search for a rarer word.") : "");
   }
 
   async #more() {
@@ -163,7 +163,7 @@ export class Sidebar {
 
   #hint(words = "") {
     byId("list-more").hidden = !this.#next;
-    const nothing = this.#q ? "No chat found." : this.#archived ? "No archived chats." : "No chats yet.";
+    const nothing = this.#q ? gettext("No chat found.") : this.#archived ? gettext("No archived chats.") : gettext("No chats yet.");
     byId("list-hint").textContent = words || (this.#rows.size ? "" : nothing);
   }
 }
@@ -177,9 +177,9 @@ function makeRow(id) {
     item,
     link,
     fill(session) {
-      name.textContent = session.title || "Untitled";
+      name.textContent = session.title || gettext("Untitled");
       facts.replaceChildren(when(session.last_activity_at), el("span", { text: count(session.message_count) }));
-      if (session.legal_hold) facts.append(el("span", { class: "chip", text: "held" }));
+      if (session.legal_hold) facts.append(el("span", { class: "chip", text: gettext("held") }));
     },
     current(is) {
       if (is) link.setAttribute("aria-current", "page");
@@ -188,4 +188,4 @@ function makeRow(id) {
   };
 }
 
-const count = (number) => (number === 1 ? "1 message" : `${number} messages`);
+const count = (number) => interpolate(ngettext("%s message", "%s messages", number), [number]);

@@ -60,7 +60,7 @@ export class Answer {
           result: { status: "error", text: String(chunk.errorText ?? "") },
         });
       case "error":
-        this.error = String(chunk.errorText || "The agent could not answer.");
+        this.error = String(chunk.errorText || gettext("The agent could not answer."));
         this.ended = true;
         return null;
       case "abort":

@@ -1,6 +1,6 @@
 // The messages of a chat: each once, in their order, however often and from where they come.
 
-import { el, icon, when } from "./dom.js";
+import { el, icon, language, when } from "./dom.js";
 import { drawPart } from "./parts.js";
 
 const isResult = (part) => part.kind === "tool_result";
@@ -188,8 +188,8 @@ export class Transcript {
           result: part.kind === "tool_call" ? this.#results.get(part.call_id)?.part : undefined,
         }),
       );
-    if (message.corrupt) parts.push(el("p", { class: "document", text: "This message cannot be read." }));
-    if (message.truncated) parts.push(el("p", { class: "document", text: `… the message has ${message.size.toLocaleString()} bytes, too many to show.` }));
+    if (message.corrupt) parts.push(el("p", { class: "document", text: gettext("This message cannot be read.") }));
+    if (message.truncated) parts.push(el("p", { class: "document", text: interpolate(gettext("… the message has %s bytes, too many to show."), [message.size.toLocaleString(language)]) }));
     const row = el("li", { class: `message ${side(message)}`, data: { id: message.id, role: message.role } });
     if (message.id) row.id = `m-${message.id}`;
     row.hidden = parts.length === 0;
@@ -200,13 +200,13 @@ export class Transcript {
 
   #head(message) {
     const mine = side(message) === "user";
-    const head = el("p", { class: "by" }, el("span", { class: "name", text: mine ? "You" : message.agent && message.agent !== "default" ? message.agent : "Agent" }));
+    const head = el("p", { class: "by" }, el("span", { class: "name", text: mine ? gettext("You") : message.agent && message.agent !== "default" ? message.agent : gettext("Agent") }));
     head.append(when(message.created_at));
-    if (message.redacted_at) head.append(el("span", { class: "chip warn", title: `Redacted ${new Date(message.redacted_at).toLocaleString()}`, text: "redacted" }));
+    if (message.redacted_at) head.append(el("span", { class: "chip warn", title: interpolate(gettext("Redacted %s"), [new Date(message.redacted_at).toLocaleString(language)]), text: gettext("redacted") }));
     if (mine && message.id && !this.readOnly) {
       const said = textOf(message).slice(0, 40);
       head.append(
-        el("button", { type: "button", class: "icon redact", title: "Redact", "aria-label": `Redact your message${said ? `: ${said}` : ""}`, on: { click: () => this.#onRedact(message.id) } }, icon("erase")),
+        el("button", { type: "button", class: "icon redact", title: gettext("Redact"), "aria-label": said ? interpolate(gettext("Redact your message: %s"), [said]) : gettext("Redact your message"), on: { click: () => this.#onRedact(message.id) } }, icon("erase")),
       );
     }
     return head;
