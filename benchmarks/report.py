@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from .budgets import ELSEWHERE, Measured, Verdict
@@ -14,6 +15,11 @@ from .tables import DASH, machine, replace_between, table, versions
 BEGIN = "<!-- results: begin -->"
 END = "<!-- results: end -->"
 THEMES = ("light", "dark")
+_SHORT = {
+    "SessionStore": "store",
+    "Strands DjangoSessionManager": "Strands",
+    "OpenAI DjangoSession": "OpenAI",
+}
 
 
 @dataclass(frozen=True)
@@ -163,13 +169,18 @@ def _summary(verdicts: Sequence[Verdict]) -> str:
 
 
 def _verdicts(verdicts: Sequence[Verdict]) -> str:
+    """Return a row for each budget, with the figures of all stores of this package."""
     words = {True: "pass", False: "**miss**", None: "not measured"}
-    rows = [
-        [f"{v.subject}: {v.allowed}", v.ours, v.measured, v.against, words[v.kept]]
-        for v in verdicts
-    ]
-    rows += [[subject, "all", DASH, DASH, where] for subject, where in ELSEWHERE]
-    return table(["budget", "of", "measured", "against", ""], rows, "llrll")
+    rows = []
+    for (subject, allowed, against, kept), found in groupby(
+        verdicts, lambda v: (v.subject, v.allowed, v.against, v.kept)
+    ):
+        figures = (
+            f"{_SHORT.get(v.ours, v.ours)} {v.measured.removesuffix(' as fast')}" for v in found
+        )
+        rows.append([f"{subject}: {allowed}", against, ", ".join(figures), words[kept]])
+    elsewhere = "\n".join(f"- {subject}: {where}" for subject, where in ELSEWHERE)
+    return f"{table(['budget', 'against', 'measured', ''], rows, 'llll')}\n\n{elsewhere}"
 
 
 def _multiple(ratio: float) -> str:

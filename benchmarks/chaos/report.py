@@ -48,12 +48,13 @@ def write(path: Path, result: Result) -> None:
 
 
 def _operations(result: Result) -> str:
+    """Return how often each operation was acknowledged, failed, or had an unknown outcome."""
     counts = Counter((o.kind, o.outcome) for o in result.operations)
-    rows = [
-        [kind, *(f"{counts[kind, outcome]:,}" for outcome in Outcome)]
+    told = ", ".join(
+        f"{kind} {'/'.join(f'{counts[kind, outcome]:,}' for outcome in Outcome)}"
         for kind in sorted({o.kind for o in result.operations})
-    ]
-    return table(["operation", *Outcome], rows)
+    )
+    return f"Operations ({'/'.join(Outcome)}): {told}."
 
 
 def _faults(result: Result) -> str:
@@ -83,7 +84,7 @@ def _sum(result: Result) -> str:
 
 def _errors(surfaced: dict[tuple[str, bool], Counter[str]], kind: str) -> list[str]:
     found = [surfaced[kind, joined].most_common() for joined in (False, True)]
-    return ["; ".join(f"{name} ({times:,})" for name, times in errors) or DASH for errors in found]
+    return [", ".join(f"{name} {times:,}" for name, times in errors) or DASH for errors in found]
 
 
 def _surfaced(result: Result) -> dict[tuple[str, bool], Counter[str]]:
@@ -93,9 +94,8 @@ def _surfaced(result: Result) -> dict[tuple[str, bool], Counter[str]]:
         if operation.error is None:
             continue
         joined = operation.kind == "transaction"
-        name = operation.error if joined else f"{operation.kind}: {operation.error}"
         for kind in _at_the_time(operation, result):
-            found[kind, joined][name] += 1
+            found[kind, joined][operation.error.split(" < ")[0]] += 1
     return found
 
 
