@@ -30,9 +30,16 @@ from django_agent_sessions.queries.search import SearchResult, find_sessions
 from .columns import COLUMNS_PARAMETER, SessionColumnsMixin, possible_columns
 from .filters import has_feedback, leased_until, reject_nul
 from .keyset_changelist import AFTER, KeysetChangeList
-from .list_rows import SessionRowData, opening_words, snippets, with_readable_titles
+from .list_rows import (
+    SessionRowData,
+    last_messages,
+    opening_words,
+    snippets,
+    with_readable_titles,
+)
 from .permissions import SessionPermission, may, reach
 from .review_list import reviews_of
+from .run_status import run_status
 
 BEFORE = "before"
 """The query parameter of a page that ends before a position."""
@@ -239,6 +246,9 @@ class SessionChangeList(KeysetChangeList):
         words = opening_words(untitled, using)
         found = self._shown_messages(rows, readable)
         excerpts = snippets(found, self.query, using)
+        keys, shown = [row.pk for row in rows], self.list_display
+        last = last_messages(keys, using, readable=readable) if "last_message" in shown else {}
+        status = run_status(readable, using) if "status" in shown else {}
         now = timezone.now()
         for session in rows:
             names, total, frameworks = agents.get(session.pk, ((), 0, ()))
@@ -253,6 +263,8 @@ class SessionChangeList(KeysetChangeList):
                 review=self._reviews.get(session.pk, ""),
                 words=words.get(session.pk, ""),
                 snippet=excerpts.get(session.pk, ""),
+                last=last.get(session.pk),
+                status=status.get(session.pk, ""),
             )
 
     def _shown_messages(self, rows: list[Session], readable: set[Any]) -> dict[UUID, UUID]:

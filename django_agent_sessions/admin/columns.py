@@ -32,6 +32,7 @@ from .formatting import (
     to_local_time,
 )
 from .list_rows import SessionRowData
+from .run_status import RUN_STATUS_LABELS
 
 _MAX_LENGTH = 80
 
@@ -39,7 +40,7 @@ COLUMNS_PARAMETER = "columns"
 """The query parameter with the names of the columns that are shown."""
 
 _COLUMNS = ("active", "owned_by", "framework", "agent_names", "messages", "tokens", "feedback")
-_FURTHER = ("created", "of_namespace", "review_state")
+_FURTHER = ("status", "last_message", "created", "of_namespace", "review_state")
 
 
 def possible_columns() -> tuple[str, ...]:
@@ -151,6 +152,20 @@ class SessionColumnsMixin:
     @admin.display(description=gettext_lazy("last activity"))
     def active(self, session: Session) -> SafeString:
         return moment_html(session.last_activity_at)
+
+    @admin.display(description=gettext_lazy("last message"), empty_value="–")
+    def last_message(self, session: Session) -> SafeString | None:
+        """Return when the last message was written, and how it begins if that may be read."""
+        if (last := _row_data(session).last) is None:
+            return None
+        words = format_html('<span class="as-snippet">{}</span>', _truncate(last.words))
+        return format_html("{} {}", moment_html(last.created_at), words if last.words else "")
+
+    @admin.display(description=gettext_lazy("status"), empty_value="–")
+    def status(self, session: Session) -> str | None:
+        if getattr(session, "is_running", False):
+            return pgettext("session", "Running")
+        return RUN_STATUS_LABELS.get(_row_data(session).status)
 
     @admin.display(description=gettext_lazy("created"))
     def created(self, session: Session) -> SafeString:

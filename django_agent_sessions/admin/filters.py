@@ -52,6 +52,22 @@ class FrameworkFilter(admin.SimpleListFilter):
         )
 
 
+class AgentFilter(InputFilter):
+    """Sessions with an agent of an id."""
+
+    title = _("agent")
+    parameter_name = "by_agent"
+
+    @classmethod
+    def inputs(cls) -> Mapping[str, Any]:
+        return {"agent": _("Agent’s id")}
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
+        name = self.text("agent")
+        agents = SessionAgent.objects.filter(session=OuterRef("pk"), agent_id=name)
+        return queryset.filter(Exists(agents)) if name else queryset
+
+
 class NamespaceFilter(admin.SimpleListFilter):
     """Sessions of a namespace."""
 
@@ -225,6 +241,7 @@ class ArchivedFilter(_FlagFilter):
 
 FILTERS: tuple[type[admin.SimpleListFilter], ...] = (
     ActivityFilter,
+    AgentFilter,
     FrameworkFilter,
     NamespaceFilter,
     OwnerFilter,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
@@ -49,6 +49,7 @@ class InputFilter(admin.SimpleListFilter):
     """A filter with a form, and choices beside it if ``lookups`` returns some."""
 
     template = "agent_sessions/admin/input_filter.html"
+    input_type: ClassVar[str] = "text"
     fields: tuple[FilterField, ...] = ()
     hidden: tuple[tuple[str, str], ...] = ()
 
@@ -58,9 +59,14 @@ class InputFilter(admin.SimpleListFilter):
         self.used_parameters.update({name: text for name, text in self.given.items() if text})
 
     @classmethod
+    def inputs(cls) -> Mapping[str, Any]:
+        """Return the labels of the form's fields, by query parameter."""
+        return {}
+
+    @classmethod
     def names(cls) -> tuple[str, ...]:
         """Return the query parameters of the form."""
-        raise NotImplementedError
+        return tuple(cls.inputs())
 
     def has_output(self) -> bool:
         return bool(self.names())
@@ -94,7 +100,8 @@ class InputFilter(admin.SimpleListFilter):
 
     def form_fields(self) -> Iterator[FilterField]:
         """Yield the fields of the form."""
-        raise NotImplementedError
+        for name, label in self.inputs().items():
+            yield FilterField(name, label, self.input_type, self.text(name))
 
     def text(self, name: str) -> str:
         """Return what was filled in."""
@@ -104,6 +111,10 @@ class InputFilter(admin.SimpleListFilter):
 class PeriodFilter(InputFilter):
     """Rows of the last days, or from one date until another in the current time zone."""
 
+    input_type = "date"
+    column: ClassVar[str] = "pk"
+    """The column that is compared."""
+
     days: ClassVar[dict[str, tuple[int, Any]]] = {
         "1d": (1, _("Past 24 hours")),
         "7d": (7, _("Past 7 days")),
@@ -111,23 +122,27 @@ class PeriodFilter(InputFilter):
     }
 
     @classmethod
-    def names(cls) -> tuple[str, ...]:
-        return f"{cls.parameter_name}_from", f"{cls.parameter_name}_until"
+    def inputs(cls) -> Mapping[str, Any]:
+        name = cls.parameter_name
+        return {f"{name}_from": _("From"), f"{name}_until": _("Until")}
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
         return [(name, label) for name, (_days, label) in self.days.items()]
 
-    def form_fields(self) -> Iterator[FilterField]:
-        for name, label in zip(self.names(), (_("From"), _("Until")), strict=True):
-            yield FilterField(name, label, "date", self.text(name))
-
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         first, last = (self._day(name) for name in self.names())
         if days := self.days.get(self.value() or ""):
-            queryset = self.since(queryset, moment_of(request) - timedelta(days=days[0]))
+            queryset = self._compare(queryset, "gte", moment_of(request) - timedelta(days=days[0]))
         if first:
-            queryset = self.since(queryset, _midnight(first))
-        return self.before(queryset, _midnight(last, days=1)) if last else queryset
+            queryset = self._compare(queryset, "gte", _midnight(first))
+        return self._compare(queryset, "lt", _midnight(last, days=1)) if last else queryset
+
+    def value_at(self, moment: datetime) -> Any:
+        """Return the value of the column at a time; by default a primary key."""
+        return first_id_for_time(moment)
+
+    def _compare(self, rows: QuerySet[Any], lookup: str, moment: datetime) -> QuerySet[Any]:
+        return rows.filter(**{f"{self.column}__{lookup}": self.value_at(moment)})
 
     def _day(self, name: str) -> date | None:
         try:
@@ -138,26 +153,16 @@ class PeriodFilter(InputFilter):
             raise IncorrectLookupParameters
         return day
 
-    def since(self, rows: QuerySet[Any], moment: datetime) -> QuerySet[Any]:
-        """Return the rows from a time on."""
-        raise NotImplementedError
-
-    def before(self, rows: QuerySet[Any], moment: datetime) -> QuerySet[Any]:
-        """Return the rows before a time."""
-        raise NotImplementedError
-
 
 class ActivityFilter(PeriodFilter):
     """Sessions by their last activity."""
 
     title = _("last activity")
     parameter_name = "activity"
+    column = "last_activity_at"
 
-    def since(self, rows: QuerySet[Any], moment: datetime) -> QuerySet[Any]:
-        return rows.filter(last_activity_at__gte=moment)
-
-    def before(self, rows: QuerySet[Any], moment: datetime) -> QuerySet[Any]:
-        return rows.filter(last_activity_at__lt=moment)
+    def value_at(self, moment: datetime) -> Any:
+        return moment
 
 
 class TimeFilter(PeriodFilter):
@@ -167,26 +172,18 @@ class TimeFilter(PeriodFilter):
     parameter_name = "when"
     days: ClassVar = {**PeriodFilter.days, "365d": (365, _("Past 365 days"))}
 
-    def since(self, rows: QuerySet[Any], moment: datetime) -> QuerySet[Any]:
-        return rows.filter(pk__gte=first_id_for_time(moment))
-
-    def before(self, rows: QuerySet[Any], moment: datetime) -> QuerySet[Any]:
-        return rows.filter(pk__lt=first_id_for_time(moment))
-
 
 class CostFilter(InputFilter):
     """Sessions by their cost."""
 
     title = _("cost")
     parameter_name = "cost"
+    input_type = "number"
 
     @classmethod
-    def names(cls) -> tuple[str, ...]:
-        return ("cost_from", "cost_until") if get_settings().PRICES else ()
-
-    def form_fields(self) -> Iterator[FilterField]:
-        for name, label in zip(self.names(), (_("From"), _("Until")), strict=True):
-            yield FilterField(name, label, "number", self.text(name))
+    def inputs(cls) -> Mapping[str, Any]:
+        labels = {"cost_from": _("From"), "cost_until": _("Until")}
+        return labels if get_settings().PRICES else {}
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
         for name, lookup in zip(self.names(), ("cost__gte", "cost__lte"), strict=False):
@@ -205,12 +202,8 @@ class MetadataFilter(InputFilter):
     parameter_name = "by_metadata"
 
     @classmethod
-    def names(cls) -> tuple[str, ...]:
-        return tuple(f"metadata_{key}" for key in _metadata_filters())
-
-    def form_fields(self) -> Iterator[FilterField]:
-        for key in _metadata_filters():
-            yield FilterField(f"metadata_{key}", key, "text", self.text(f"metadata_{key}"))
+    def inputs(cls) -> Mapping[str, Any]:
+        return {f"metadata_{key}": key for key in _metadata_filters()}
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
         """Filter sessions that the user may read: metadata is content."""

@@ -6,15 +6,16 @@ import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import OuterRef, Subquery
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.utils.safestring import SafeString
 
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.exceptions import EncryptionError
-from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
 from django_agent_sessions.queries.beginnings import beginning, beginning_columns
 from django_agent_sessions.queries.search import excerpt_of
 
@@ -23,6 +24,13 @@ from .escaping import html, join_html
 _MAX_WORDS = 100
 
 logger = logging.getLogger(__name__)
+
+
+class LastMessage(NamedTuple):
+    """How the last message of a session begins, and when it was written."""
+
+    created_at: datetime
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +46,9 @@ class SessionRowData:
     """The beginning of the conversation, if the session has no title."""
     snippet: str = ""
     """The HTML of the words around what a search found."""
+    last: LastMessage | None = None
+    status: str = ""
+    """Why it does not run, if the column is shown: see ``run_status``."""
 
 
 def with_readable_titles(rows: Any) -> list[Session]:
@@ -60,11 +71,30 @@ def opening_words(sessions: Collection[UUID], using: str) -> dict[UUID, str]:
     """Return how the first message of each session begins, if it can be decrypted."""
     if not sessions:
         return {}
-    first = SessionMessage.objects.filter(session=OuterRef("pk")).order_by("id")
-    firsts = Session.objects.filter(pk__in=sessions).values(first=Subquery(first.values("pk")[:1]))
-    rows = SessionMessage.objects.using(using).filter(pk__in=firsts.order_by()).order_by()
+    rows = _one_of_each(sessions, using, order="id")
     found = rows.values_list("session", *beginning_columns(_MAX_WORDS))
     return {key: words for key, *begins in found if (words := _words(key, begins))}
+
+
+def last_messages(
+    sessions: Collection[UUID], using: str, *, readable: Collection[UUID]
+) -> dict[UUID, LastMessage]:
+    """Return the last message of each session, with its first words if the session is readable."""
+    if not sessions:
+        return {}
+    rows = _one_of_each(sessions, using, order="-id")
+    found = rows.values_list("session", "created_at", *beginning_columns(_MAX_WORDS))
+    return {
+        key: LastMessage(moment, _words(key, begins) if key in readable else "")
+        for key, moment, *begins in found
+    }
+
+
+def _one_of_each(sessions: Collection[UUID], using: str, *, order: str) -> QuerySet[Any]:
+    """Return the first message of the main branches of each session in an order of the keys."""
+    own = SessionMessage.objects.filter(session=OuterRef("pk"), branch=MAIN_BRANCH).order_by(order)
+    ones = Session.objects.filter(pk__in=sessions).values(one=Subquery(own.values("pk")[:1]))
+    return SessionMessage.objects.using(using).filter(pk__in=ones.order_by()).order_by()
 
 
 def _words(session: UUID, begins: Sequence[Any]) -> str:

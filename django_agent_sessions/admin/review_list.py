@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from django.db.models import Exists, OuterRef, QuerySet
@@ -14,7 +14,7 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.models import Label, Review, Session
 from django_agent_sessions.models.permissions import REVIEWING
 
-from .input_filters import FilterField, InputFilter
+from .input_filters import InputFilter
 from .permissions import reach
 
 
@@ -29,8 +29,8 @@ class ReviewFilter(InputFilter):
         super().__init__(request, *args)
 
     @classmethod
-    def names(cls) -> tuple[str, ...]:
-        return "assignee", "label"
+    def inputs(cls) -> Mapping[str, Any]:
+        return {"assignee": _("Assignee"), "label": _("Label")}
 
     def has_output(self) -> bool:
         return bool(self.reviewable)
@@ -38,10 +38,6 @@ class ReviewFilter(InputFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
         whose = [("mine", _("Assigned to me")), ("unassigned", _("Assigned to nobody"))]
         return [*Review.State.choices, *whose]
-
-    def form_fields(self) -> Iterator[FilterField]:
-        for name, label in zip(self.names(), (_("Assignee"), _("Label")), strict=True):
-            yield FilterField(name, label, "text", self.text(name))
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
         value, (assignee, label) = self.value(), map(self.text, self.names())

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
+from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -23,6 +24,7 @@ from django_agent_sessions.models import Label, Note, Review
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.permissions import REVIEWING
 from django_agent_sessions.models.review import MAX_LABEL
+from django_agent_sessions.models.users import users
 from django_agent_sessions.store.contents import MAX_NOTE
 
 from .permissions import reach
@@ -51,7 +53,13 @@ class ReviewForm(forms.Form):
     """The state, the assignee and the labels of a session; of a message, only the labels."""
 
     state = forms.ChoiceField(label=gettext_lazy("State"), required=False)
-    assignee = forms.ChoiceField(label=gettext_lazy("Assignee"), required=False)
+    assignee = forms.CharField(
+        label=gettext_lazy("Assignee"),
+        required=False,
+        max_length=255,
+        widget=forms.TextInput({"list": "as-reviewers", "autocomplete": "off"}),
+        help_text=gettext_lazy("User name; empty for nobody"),
+    )
     labels = _AnyChoices(
         label=gettext_lazy("Labels"), required=False, widget=forms.CheckboxSelectMultiple
     )
@@ -64,7 +72,7 @@ class ReviewForm(forms.Form):
         review = known or Review(state="")
         own = Label.objects.using(viewer.using).filter(session=viewer.session, message=message)
         names = list(own.order_by("name").values_list("name", flat=True))
-        initial = {"state": review.state, "assignee": review.assignee_id, "labels": names}
+        initial = {"state": review.state, "assignee": review.assignee, "labels": names}
         super().__init__(data, initial=initial)
         reachable, fields = reach(viewer.request, *REVIEWING), dict[str, Any](self.fields)
         names += reviews.suggested_labels(reachable, using=viewer.using)
@@ -72,13 +80,21 @@ class ReviewForm(forms.Form):
         if message is not None:
             del self.fields["state"], self.fields["assignee"]
             return
-        self.users = reviews.reviewers()
-        users = {review.assignee_id: review.assignee} if review.assignee_id else {}
-        users |= {key: user.get_username() for key, user in self.users.items()}
+        self._using = viewer.using
+        self.suggested = [displayable(name) for name in reviews.reviewer_names()]
         none = [] if known else [("", _("not under review"))]
         fields["state"].choices = [*none, *Review.State.choices]
-        listed = [(key, displayable(name)) for key, name in users.items()]
-        fields["assignee"].choices = [("", _("nobody")), *listed]
+
+    def clean_assignee(self) -> Any:
+        """Return the user who has the name; None for nobody, and if the name did not change."""
+        name = self.cleaned_data["assignee"]
+        if not name or "assignee" not in self.changed_data:
+            return None
+        rows = users(self._using).filter(**{get_user_model().USERNAME_FIELD: name})
+        user: Any = rows.first()
+        if user is None or not user.is_staff:
+            raise forms.ValidationError(_("No staff member has this name."))
+        return user
 
     def save(self, viewer: Viewer, message: UUID | None) -> None:
         """Save what was changed."""
@@ -86,7 +102,7 @@ class ReviewForm(forms.Form):
         if "state" in self.changed_data and data["state"]:
             reviews.set_state(session, Review.State(data["state"]), actor=user)
         if "assignee" in self.changed_data:
-            reviews.assign(session, self.users.get(data["assignee"]), actor=user)
+            reviews.assign(session, data["assignee"], actor=user)
         names = {*data["labels"], *filter(None, [data["new_label"]])}
         reviews.set_labels(session, names, actor=user, message=message)
 

@@ -31,7 +31,7 @@ from django_agent_sessions.store.contents import (
 from .session_change import SessionChange, change
 
 MAX_REVIEWERS = 100
-"""The most users that a back end names as assignees."""
+"""The most users of an authentication back end that are suggested as assignees."""
 
 MAX_SUGGESTED = 12
 """The most labels that are suggested."""
@@ -39,19 +39,19 @@ MAX_SUGGESTED = 12
 _NEWEST_LABELS = 200
 
 
-def reviewers() -> dict[str, Any]:
-    """Return the first staff members with the permission to review, by their keys.
+def reviewer_names() -> list[str]:
+    """Return the names of the first staff members with the permission to review.
 
-    Authentication back ends tell them, by Django's ``with_perm``.
+    Authentication back ends find them, by Django's ``with_perm``.
     """
     permission = f"{Session._meta.app_label}.{SessionPermission.REVIEW}"
     name = auth.get_user_model().USERNAME_FIELD
-    found: dict[str, Any] = {}
+    found: list[str] = []
     for backend in auth.get_backends():
         if hasattr(backend, "with_perm"):
             users = backend.with_perm(permission).order_by(name)[:MAX_REVIEWERS]
-            found |= {str(user.pk): user for user in users if user.is_staff}
-    return found
+            found += [user.get_username() for user in users if user.is_staff]
+    return [*dict.fromkeys(found)]
 
 
 def suggested_labels(sessions: SessionReach, *, using: str) -> list[str]:

@@ -167,7 +167,7 @@ def access_rule(path: str | None) -> type[AccessRule]:
         return AccessRule
     try:
         rule = import_string(path)
-    except Exception as error:
+    except Exception as error:  # importing the project's module can raise anything
         raise ConfigurationError(
             f"AGENT_SESSIONS['ACCESS'] is {path!r}, which cannot be imported: {error}"
         ) from error
@@ -187,7 +187,7 @@ def _permits(
             answer = rule().permits(viewer, action, session)
         except Error:
             raise
-        except Exception:
+        except Exception:  # the project's code: whatever fails must deny
             logger.exception("%s failed and denies %s", rule.__qualname__, action)
             return False
         if answer is None:
@@ -213,7 +213,7 @@ def _condition(rule: type[AccessRule], viewer: Any, action: SessionPermission) -
     except Error:
         # The request fails and can be repeated; the user has not lost a right.
         raise
-    except Exception:
+    except Exception:  # the project's code: whatever fails must deny
         logger.exception("%s failed and denies %s", rule.__qualname__, action)
         return None
     raise ConfigurationError(

@@ -35,7 +35,7 @@ def _run(operation: UUID, using: str) -> None:
     try:
         with setup(connections[using]) if setup else contextlib.nullcontext():
             run(operation, using=using)
-    except Exception:
+    except Exception:  # nobody waits for the thread: an error of any kind is logged
         logger.exception("Operation %s stopped", operation)
     finally:
         connections.close_all()

@@ -100,7 +100,7 @@ def run_waiting(*, seconds: float | None = None, using: str | None = None) -> li
             break
         try:
             operation = run(key, seconds=left, using=alias)
-        except Exception:
+        except Exception:  # one operation's error must not stop the others
             logger.exception("Operation %s stopped", key)
             continue
         ran += [] if operation is None else [operation]
@@ -141,7 +141,7 @@ class _Runner:
         """Let another process continue; without a connection the lease expires."""
         try:
             self._update(status=_Status.STOPPED, runner=None, problem=problem[:64])
-        except Exception:
+        except Exception:  # the operation's own error is raised, not this one
             logger.warning("Operation %s was left running", self.operation.pk, exc_info=True)
 
     def clean_up(self) -> None:
@@ -163,7 +163,7 @@ class _Runner:
             self._attempt(batch)
         except (_NotOursError, OperationalError, InterfaceError):
             raise
-        except Exception as error:
+        except Exception as error:  # of any session, storage or signal: the report names it
             if len(batch.keys) == 1:
                 self._leave_out(batch.keys[0], error)
                 return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,10 +10,11 @@ from django.test import override_settings
 from django.urls import reverse
 from django.utils import timezone
 
-from django_agent_sessions.models import AuditEvent, RunLease, SavedView, Session
+from django_agent_sessions.models import AuditEvent, RunLease, SavedView, Session, SessionMessage
+from django_agent_sessions.values.records import AgentState
 
 from .people import many, staff
-from .test_list import LIST, listed, names, page_of
+from .test_list import LIST, listed, names, page_of, row_text, statements
 
 pytestmark = pytest.mark.django_db
 
@@ -125,6 +127,19 @@ def test_running_sessions_are_marked_and_filtered_by(clerk):
     assert page_of(clerk).count('aria-label="Running"') == 1
 
 
+def test_sessions_are_filtered_by_an_agents_id(clerk, store):
+    for name, agents in {"one": ["support"], "two": ["support", "billing"], "three": ["x"]}.items():
+        session = store.open(name)
+        for agent in agents:
+            store.agents.open(session, agent)
+
+    assert names(page_of(clerk, agent="support")) == {"one", "two"}
+    assert names(page_of(clerk, agent="billing")) == {"two"}
+    assert names(page_of(clerk, agent="Billing")) == set()
+    assert names(page_of(clerk, agent=" ")) == {"one", "two", "three"}
+    assert 'name="agent" value="billing"' in page_of(clerk, agent="billing")
+
+
 def test_the_list_can_begin_with_the_session_that_was_inactive_longest(clerk):
     keys = [str(key) for key in many(60, apart=timedelta(minutes=1))]
 
@@ -192,6 +207,68 @@ def test_columns_are_chosen_by_the_address(clerk):
     assert "column-conversation" in page
     assert "column-messages" in page_of(clerk)
     assert "column-active" not in page_of(clerk, columns="-")
+
+
+def test_the_last_message_is_a_column_for_one_statement(reader, store):
+    say(store, "one", "Where is it?", "Is <b>anybody</b> there?")
+    without = len(statements(reader))
+    page = page_of(reader, columns="last_message")
+
+    assert "Is &lt;b&gt;anybody&lt;/b&gt; there?" in page
+    assert len(statements(reader, columns="last_message")) == without + 1
+    for number in range(20):
+        say(store, f"more {number}", "Hello", f"Bye {number}")
+    agent = store.agents.list(store.get("one"))[0]
+    store.branches.rewind(agent, 0)
+    page = page_of(reader, columns="last_message")
+    assert "anybody" not in page
+    assert row_text(page).count("Where is it?") == 2
+    assert "Bye 19" in page
+    assert len(statements(reader, columns="last_message")) == without + 1
+
+
+def test_who_may_not_read_sees_only_when_the_last_message_was(clerk, store):
+    say(store, "one", "Where is it?")
+    moment = SessionMessage.objects.get().created_at
+
+    page = page_of(clerk, columns="last_message")
+    assert f"{timezone.localtime(moment):%Y-%m-%d %H:%M}" in row_text(page)
+    assert "Where" not in page
+
+
+@pytest.mark.parametrize("may_read", [True, False])
+def test_the_status_is_a_column_for_two_statements(client, store, may_read):
+    client.force_login(staff("who", "view_session", *["read_transcript"] * may_read))
+    for name in ("idle", "runs", "asks", "asks-too", "failed", "halted", "done"):
+        store.open(name)
+    key = {row.session_id: row.pk for row in Session.objects.all()}
+    now = timezone.now()
+    RunLease.objects.create(session_id=key["runs"], expires_at=now + timedelta(minutes=1))
+    asks = AgentState({}, {}, {"interrupt_state": {"activated": True}})
+    store.agents.open(store.get("asks"), "a", dialect="strands", data=asks)
+    state = AgentState({"run_state": {"calls": ["c1"]}})
+    store.agents.open(store.get("asks-too"), "a", dialect="openai", data=state)
+    # Words of a user are no status.
+    said = AgentState({"note": '"activated":true,"run_state":{'})
+    store.agents.open(store.get("idle"), "a", dialect="strands", data=said)
+    for name, status in (("failed", "failed"), ("halted", "interrupted"), ("done", "completed")):
+        nodes = {"node_results": {"n": {"status": "failed"}}, "status": status}
+        store.multi_agents.create(store.get(name), "graph", nodes)
+
+    rows = row_status(page_of(client, columns="status"))
+    shown = {"runs": "Running"}
+    if may_read:
+        shown |= dict.fromkeys(("asks", "asks-too", "halted"), "Waiting for a person")
+        shown |= {"failed": "Failed"}
+    assert rows == {name: shown.get(name, "–") for name in key}
+    extra = len(statements(client, columns="status")) - len(statements(client))
+    assert extra == (2 if may_read else 0)
+
+
+def row_status(page: str) -> dict[str, str]:
+    pattern = r'class="as-session[^"]*">([^<]*)<.*?field-status">(.*?)</td>'
+    found = re.findall(pattern, page, re.DOTALL)
+    return {name: text.strip() for name, text in found}
 
 
 def saved(client, query: str, **values):

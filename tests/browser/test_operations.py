@@ -58,7 +58,7 @@ def test_a_person_goes_on_with_a_stopped_operation_and_cancels_another(open_page
     assert page.get_by_text("Stopped").is_visible()
     shot(page, "stopped")
 
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     page.locator("[role=status]", has_text="Done").wait_for(timeout=60_000)
 
     waiting = begin("release", clerk)

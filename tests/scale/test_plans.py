@@ -368,6 +368,8 @@ FILTERS: list[dict[str, Any]] = [
     ),
     {"framework": "strands"},
     {"framework": "openai"},
+    *({"agent": one} for one in ("concierge", "rare", "no agent")),
+    {"columns": "status,last_message"},
     *({"feedback": one} for one in ("bad", "good", "any", "none")),
     {"namespace": ""},
     {"owner": "{owner}"},

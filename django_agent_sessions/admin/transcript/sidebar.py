@@ -20,11 +20,18 @@ from django.db.models import (
     When,
 )
 from django.db.models.functions import Cast, Coalesce
-from django.db.models.lookups import GreaterThan, LessThanOrEqual
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from django_agent_sessions.admin.run_status import (
+    EMPTY_SIZE,
+    MAX_STATE,
+    is_small,
+    member,
+    small_state,
+    waits,
+)
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import (
     MAIN_BRANCH,
@@ -34,7 +41,7 @@ from django_agent_sessions.models import (
     SessionMessage,
     SessionMultiAgent,
 )
-from django_agent_sessions.models.fields import ContentJSONField, ExactJSONField
+from django_agent_sessions.models.fields import ContentJSONField
 from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.stored_text import StoredText
 from django_agent_sessions.queries.message_pages import MessagePreview
@@ -48,14 +55,10 @@ from .viewers import Viewer
 MAX_AGENTS = 100
 """The most agents, and orchestrators, that a page lists."""
 
-MAX_INLINE_STATE = 64 * 1024
-"""Bytes of the largest state that the page includes."""
-
 COLOURS = 6
 """Number of colours, and lanes, of agents."""
 
 _AGENTS_WITH_STATES = 12
-_EMPTY_SIZE = 2
 
 STATE_LABELS = {
     "state": gettext_lazy("State"),
@@ -79,7 +82,7 @@ class State:
 
     @property
     def empty(self) -> bool:
-        return self.size <= _EMPTY_SIZE
+        return self.size <= EMPTY_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,7 @@ def agent_summaries(viewer: Viewer) -> list[AgentSummary]:
     small = [
         row["id"]
         for row in agent_rows[:_AGENTS_WITH_STATES]
-        if any(_EMPTY_SIZE < (row[size] or 0) <= MAX_INLINE_STATE for size in sizes)
+        if any(EMPTY_SIZE < (row[size] or 0) <= MAX_STATE for size in sizes)
     ]
     small_states = _read_small_states(rows, small) if viewer.can_read and small else {}
     heads = []
@@ -158,8 +161,8 @@ def agent_summaries(viewer: Viewer) -> list[AgentSummary]:
         ]
         # Positions are dense from 0, so the last one yields the count.
         messages = 0 if row["last"] is None else row["last"] + 1
-        waits = _waits(small_of_row.get("state_small"), small_of_row.get("internal_state_small"))
-        heads.append(AgentSummary(voice, messages, row["updated_at"], states, waits))
+        waiting = waits(small_of_row.get("state_small"), small_of_row.get("internal_state_small"))
+        heads.append(AgentSummary(voice, messages, row["updated_at"], states, waiting))
     return heads
 
 
@@ -186,33 +189,9 @@ def has_agent(viewer: Viewer, agent: UUID) -> bool:
 def _read_small_states(
     rows: QuerySet[SessionAgent], keys: Sequence[UUID]
 ) -> dict[UUID, dict[str, Any]]:
-    columns = {f"{column}_small": _if_small(column) for column in STATE_LABELS}
+    columns = {f"{column}_small": small_state(column) for column in STATE_LABELS}
     values = rows.filter(pk__in=keys).annotate(**columns).values("id", *columns)
     return {row["id"]: row for row in values}
-
-
-def _if_small(column: str) -> Case:
-    """Return an expression that is NULL if the column is empty or large, so that it is not read."""
-    size = OctetLength(column)
-    return Case(
-        When(Q(_is_small(size)), then=StoredText(column, output_field=ExactJSONField())),
-        default=None,
-        output_field=ExactJSONField(null=True),
-    )
-
-
-def _waits(state: Any, internal: Any) -> bool:
-    """Return whether a run waits for a person: of the OpenAI Agents SDK, or of Strands."""
-    interrupts = _of(internal, "interrupt_state")
-    return bool(_of(state, "run_state") or _of(interrupts, "activated"))
-
-
-def _of(value: Any, key: str) -> Any:
-    return value.get(key) if isinstance(value, dict) else None
-
-
-def _is_small(size: OctetLength) -> Q:
-    return Q(GreaterThan(size, _EMPTY_SIZE)) & Q(LessThanOrEqual(size, MAX_INLINE_STATE))
 
 
 def _state_html(value: Any) -> SafeString | str:
@@ -224,7 +203,7 @@ def orchestrators(viewer: Viewer, agents: Sequence[AgentSummary]) -> list[Orches
     rows = SessionMultiAgent.objects.using(viewer.using).filter(session=viewer.session)
     columns: dict[str, Any] = {"size": OctetLength("state")}
     if viewer.can_read:
-        columns["small"] = _if_small("state")
+        columns["small"] = small_state("state")
     annotated = rows.annotate(**columns).order_by("id")
     values = annotated.values("id", "multi_agent_id", "kind", *columns)[:MAX_AGENTS]
     return [
@@ -238,7 +217,7 @@ def orchestrators(viewer: Viewer, agents: Sequence[AgentSummary]) -> list[Orches
                 f"{viewer.base_url}states/orchestrator/{row['id']}/",
                 _state_html(row.get("small")),
             ),
-            _word(_of(row.get("small"), "status")),
+            _word(member(row.get("small"), "status")),
             _nodes(row["multi_agent_id"], row.get("small"), agents),
         )
         for row in values
@@ -253,15 +232,15 @@ def _nodes(name: str, state: Any, agents: Sequence[AgentSummary]) -> list[NodeSu
         for agent in agents
         if agent.voice.name.startswith(prefix)
     }
-    results = _of(state, "node_results")
+    results = member(state, "node_results")
     statuses = {
-        node: _word(_of(outcome, "status"))
+        node: _word(member(outcome, "status"))
         for node, outcome in (results.items() if isinstance(results, dict) else ())
     }
     for key in ("completed_nodes", "failed_nodes", "interrupted_nodes", "next_nodes_to_execute"):
-        for node in _texts(_of(state, key)):
+        for node in _texts(member(state, key)):
             statuses.setdefault(node, key.split("_")[0])
-    ran = (*_texts(_of(state, "execution_order")), *_texts(_of(state, "node_history")))
+    ran = (*_texts(member(state, "execution_order")), *_texts(member(state, "node_history")))
     names = list(dict.fromkeys((*ran, *by_name, *statuses)))[:MAX_AGENTS]
     return [
         NodeSummary(displayable(node), statuses.get(node, ""), by_name.get(node)) for node in names
@@ -387,7 +366,7 @@ def beside(viewer: Viewer, listed: QuerySet[Session]) -> BesideConversation:
     }
     if viewer.can_read:
         columns["small"] = Case(
-            When(_is_small(size), then=StoredText("metadata", output_field=ContentJSONField())),
+            When(is_small(size), then=StoredText("metadata", output_field=ContentJSONField())),
             default=None,
             output_field=ContentJSONField(null=True),
         )
