@@ -107,9 +107,10 @@ OF_NO_SESSION = {("threads", "get"), ("threads", "post")}
 
 
 def test_each_url_and_method_of_the_chats_is_asked():
+    patterns: list[Any] = [*AI_SDK, *assistant_ui.urlpatterns]
     offered = {
         (pattern.name, method)
-        for pattern in (*AI_SDK, *assistant_ui.urlpatterns)
+        for pattern in patterns
         for method in pattern.callback.view_initkwargs.get("http_method_names")
         or ("get", "post", "put", "patch", "delete")
         if method != "options" and _has(pattern.callback.view_class, method)
