@@ -105,6 +105,18 @@ WITHOUT_CLIENT := mysqlclient could not be compiled; it needs libmariadb-dev, pk
 mariadb-client: $(INSTALLED)
 	@$(mariadb_client) || { echo "MariaDB: $(WITHOUT_CLIENT)" >&2; exit 1; }
 
+# --- Translations --------------------------------------------------------------------------------
+
+LANGUAGES := de es fr ja
+CATALOGUES := django_agent_sessions:django example_project/chat:django example_project/chat:djangojs
+
+.PHONY: messages
+messages: $(INSTALLED) ## Extract the strings to translate, and compile the catalogues. Needs GNU gettext.
+	@for each in $(CATALOGUES); do (cd "$${each%%:*}" && "$(CURDIR)/$(BIN)/django-admin" makemessages \
+	-v 0 -d "$${each##*:}" $(addprefix -l ,$(LANGUAGES)) --add-location=file --no-obsolete); done
+	@for folder in $(sort $(foreach each,$(CATALOGUES),$(firstword $(subst :, ,$(each))))); do \
+	(cd "$$folder" && "$(CURDIR)/$(BIN)/django-admin" compilemessages -v 0); done
+
 # --- Demo ----------------------------------------------------------------------------------------
 
 .PHONY: demo

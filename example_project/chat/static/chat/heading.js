@@ -18,7 +18,7 @@ export const chosenAgent = () => document.querySelector("#agents input:checked")
 export function title(words, facts) {
   byId("title").textContent = words;
   byId("facts").replaceChildren(...(facts || []).filter(Boolean));
-  document.title = `${words} – ${gettext("Agent sessions")}`;
+  document.title = [words, gettext("Agent sessions")].join(" – ");
 }
 
 export function header(session) {

@@ -6,7 +6,7 @@ import { prose, typed } from "./prose.js";
 /** Draws an orchestrator as far as its state may be read. */
 export function drawOrchestrator({ kind, multi_agent_id: name, state }) {
   const made = el("section", { class: "orchestrator", "aria-label": `${kind} ${name}` });
-  const facts = el("p", { class: "by" }, el("span", { class: "name", text: `${kind || gettext("Orchestrator")} “${name}”` }));
+  const facts = el("p", { class: "by" }, el("span", { class: "name", text: [kind || gettext("Orchestrator"), `“${name}”`].join(" ") }));
   made.append(facts);
   if (!state || typeof state !== "object") {
     made.append(el("p", { class: "hint", text: gettext("You do not have permission to see its state.") }));

@@ -93,6 +93,7 @@ function pretty(value) {
 function pre(text) {
   const said = String(text);
   const more = said.length - LONGEST;
-  const shown = more > 0 ? `${said.slice(0, LONGEST)}\n${interpolate(gettext("… %s characters more"), [more])}` : said;
+  const rest = interpolate(gettext("… %s characters more"), [more]);
+  const shown = more > 0 ? [said.slice(0, LONGEST), rest].join("\n") : said;
   return el("pre", { tabindex: "0", text: shown });
 }

@@ -44,7 +44,7 @@ export function redact(message, { texts, hasItsWords, before, done }) {
     title: gettext("Redact your message"),
     confirm: gettext("Preview"),
     body: [
-      el("fieldset", { class: "choice" }, el("legend", { class: "unseen", text: gettext("What") }), el("label", {}, whole, ` ${gettext("The whole message")}`), el("label", {}, part, ` ${gettext("A text, everywhere in this chat")}`), textRow),
+      el("fieldset", { class: "choice" }, el("legend", { class: "unseen", text: gettext("What") }), el("label", {}, whole, " ", gettext("The whole message")), el("label", {}, part, " ", gettext("A text, everywhere in this chat")), textRow),
       shown,
       reasonRow,
     ],
