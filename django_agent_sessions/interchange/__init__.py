@@ -10,7 +10,7 @@ from .importing import import_sessions
 from .jsonl_export import JSONL_FORMAT, VERSION, export_sessions
 from .jsonl_import import JsonLines
 from .markdown import export_markdown
-from .owner_mapping import owners_from_csv, owners_from_function
+from .owner_mapping import owners_from_csv, owners_from_function, owners_from_source
 from .reports import ImportReport
 
 __all__ = [
@@ -23,4 +23,5 @@ __all__ = [
     "import_sessions",
     "owners_from_csv",
     "owners_from_function",
+    "owners_from_source",
 ]

@@ -53,7 +53,7 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
             )
 
     def _session_columns(
-        self, database: Database, key: bytes
+        self, database: Database, key: bytes, *more: Any
     ) -> tuple[Mapping[str, Any], Sequence[Skipped]]:
         branches = self._branches(database, key)
         if not branches:

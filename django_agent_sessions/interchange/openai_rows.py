@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django_agent_sessions import conf
 from django_agent_sessions.content.exact_json import reject_constant
@@ -92,20 +92,26 @@ def session_location(table: str, name: str) -> str:
     return f"{table} session_id={name[:MAX_ID_LENGTH]!r}"
 
 
-def _message(row: ItemRow, table: str, zone: tzinfo, branch: int) -> SourceMessage | Skipped:
-    if row.data is None:
-        return Skipped(f"{table} id={row.key}", "it cannot be read")
+def parse_object(data: object) -> dict[str, Any] | str:
+    """Return the JSON object in a column, or the reason why it cannot be read."""
+    if data is None:
+        return "it cannot be read"
     try:
-        text = _text(row.data)
+        text = _text(data)
         limit = conf.get_settings().MAX_PAYLOAD_BYTES
         if most := excess_values(text.encode("utf-8", "surrogatepass"), limit):
-            return Skipped(f"{table} id={row.key}", f"it has more than {most} values")
+            return f"it has more than {most} values"
         payload = _decode(text)
     # RecursionError: nested too deeply. ValueError: also for an integer with too many digits.
     except (RecursionError, ValueError):
-        return Skipped(f"{table} id={row.key}", "it is not JSON")
-    if not isinstance(payload, dict):
-        return Skipped(f"{table} id={row.key}", "it is JSON, but not an object")
+        return "it is not JSON"
+    return payload if isinstance(payload, dict) else "it is JSON, but not an object"
+
+
+def _message(row: ItemRow, table: str, zone: tzinfo, branch: int) -> SourceMessage | Skipped:
+    payload = parse_object(row.data)
+    if isinstance(payload, str):
+        return Skipped(f"{table} id={row.key}", payload)
     return SourceMessage(
         payload, created_at=parse_database_time(row.created_at, zone), branch=branch
     )

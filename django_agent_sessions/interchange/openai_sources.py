@@ -98,10 +98,9 @@ class SQLiteDatabase:
 class DjangoDatabase:
     """A database of the project."""
 
-    expected = "the alias of the database of openai-django-sessions"
-
-    def __init__(self, using: str) -> None:
+    def __init__(self, using: str, package: str) -> None:
         self.label = f"the database {using!r}"
+        self.expected = f"the alias of the database of {package}"
         try:
             self._connection = connections[using]
         except ConnectionDoesNotExist:
@@ -198,12 +197,16 @@ class OpenAIDjangoSessionsSource(OpenAITablesSource):
         messages_table: str = "agent_messages",
     ) -> None:
         self._using = using
-        super().__init__(functools.partial(DjangoDatabase, using), sessions_table, messages_table)
+        connect = functools.partial(DjangoDatabase, using, self.kind)
+        super().__init__(connect, sessions_table, messages_table)
 
     def _data(self) -> str:
-        # As text, because the driver parses PostgreSQL's json type and changes numbers.
-        is_json = connections[self._using].vendor == "postgresql"
-        return "CAST(data AS text)" if is_json else "data"
+        return as_text("data", self._using)
+
+
+def as_text(column: str, using: str) -> str:
+    """Return an expression of a JSON column's text: PostgreSQL's driver would parse it."""
+    return f"CAST({column} AS text)" if connections[using].vendor == "postgresql" else column
 
 
 def _connect_sqlalchemy(url: str, zone: tzinfo) -> Database:

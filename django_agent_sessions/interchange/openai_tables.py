@@ -69,11 +69,15 @@ class Columns(NamedTuple):
 
     key: str = "session_id"
     """The column of a session to which its items refer."""
+    name: str = "session_id"
+    """The column of a session with its id."""
     data: str = "message_data"
     order: str = "created_at, id"
     """The order of the items of a session."""
     has_orphans: bool = False
     """Whether items without a row of their session are a session, too."""
+    more: tuple[str, ...] = ()
+    """Further columns of a session, which are passed to ``_session_columns``."""
 
 
 class OpenAITablesSource:
@@ -121,35 +125,37 @@ class OpenAITablesSource:
 
     def _session_rows(self, database: Database, keys: Sequence[Any]) -> Sequence[Any]:
         column, table = self._columns.key, database.quote(self._sessions_table)
+        read = (column, self._columns.name, "created_at", "updated_at", *self._columns.more)
         return database.run(
-            f"SELECT {column}, session_id, created_at, updated_at FROM {table} "
-            f"WHERE {column} IN ({_parameters(keys)})",
-            keys,
+            f"SELECT {', '.join(read)} FROM {table} WHERE {column} IN ({_parameters(keys)})", keys
         )
 
     def _session(
-        self, database: Database, key: Any, name: str | bytes, *times: object
+        self,
+        database: Database,
+        key: Any,
+        name: str | bytes,
+        created_at: object = None,
+        updated_at: object = None,
+        *more: object,
     ) -> SourceSession | Skipped:
         try:
             session_id = name.decode() if isinstance(name, bytes) else name
         except UnicodeDecodeError as error:
             where = f"{self._sessions_table} session_id=x'{error.object[:64].hex()}'"
             return Skipped(where, "not text")
-        columns, skipped = self._session_columns(database, key)
-        created_at, updated_at = (
-            parse_database_time(time, database.zone) for time in times or (None, None)
-        )
+        columns, skipped = self._session_columns(database, key, *more)
         return SourceSession(
             session_id,
             [self._agent(database, key)],
-            created_at=created_at,
-            updated_at=updated_at,
+            created_at=parse_database_time(created_at, database.zone),
+            updated_at=parse_database_time(updated_at, database.zone),
             columns=columns,
             skipped=skipped,
         )
 
     def _session_columns(
-        self, database: Database, key: Any
+        self, database: Database, key: Any, *more: Any
     ) -> tuple[Mapping[str, Any], Sequence[Skipped]]:
         return {}, ()
 
@@ -226,7 +232,13 @@ class OpenAITablesSource:
     def _check(self, database: Database) -> None:
         """Require the tables."""
         wanted = {
-            self._sessions_table: {self._columns.key, "session_id", "created_at", "updated_at"},
+            self._sessions_table: {
+                self._columns.key,
+                self._columns.name,
+                "created_at",
+                "updated_at",
+                *self._columns.more,
+            },
             self._messages_table: {"id", "session_id", self._columns.data, "created_at"},
         }
         for table, columns in wanted.items():

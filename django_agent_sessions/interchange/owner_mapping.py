@@ -1,4 +1,4 @@
-"""Owners of imported sessions: one user, a CSV file, or a function of the project."""
+"""Owners of imported sessions: one user, a CSV file, a function of the project, or the source."""
 
 from __future__ import annotations
 
@@ -118,6 +118,50 @@ def owners_from_function(path: str) -> OwnerOf:
                 f"the owner function {path!r} raised {type(error).__name__}: return NOBODY "
                 "for sessions without an owner, and import again"
             ) from error
+
+    return find
+
+
+def owners_from_source(*, using: str | None = None) -> OwnerOf:
+    """Return a function that keeps the owners of a source, found by their user names.
+
+    Use it only for a source that you trust, because it decides who may read its sessions.
+
+    Args:
+        using: The database alias.
+
+    Returns:
+        A function for ``import_sessions(owner=…)``. It raises ``SessionNotFoundError`` for a
+        session whose owner does not exist here, and ``ConfigurationError`` for a source that
+        does not name owners.
+    """
+
+    @functools.lru_cache(maxsize=100_000)
+    def key_of(name: str) -> Any:
+        field = get_user_model().USERNAME_FIELD
+        found: list[Any] = []
+        # No name contains half a surrogate pair.
+        with contextlib.suppress(ValueError):
+            rows = users(bridge.database(using)).filter(**{field: name})
+            # Compared here too, because a database may ignore case.
+            found = [key for key, stored in rows.values_list("pk", field) if stored == name]
+        if not found:
+            raise SessionNotFoundError(f"user {name!r} does not exist")
+        return found[0]
+
+    def find(session: SourceSession) -> Any:
+        if "owner" not in session.columns:
+            raise ConfigurationError(
+                "this source does not name owners: pass a user or a function that returns one"
+            )
+        owner = session.columns["owner"]
+        if owner is None:
+            return NOBODY
+        name = owner.get("username") if isinstance(owner, dict) else None
+        # PostgreSQL would reject NUL, and abort a transaction.
+        if not isinstance(name, str) or "\0" in name:
+            raise SessionNotFoundError("the source does not name a user")
+        return key_of(name)
 
     return find
 

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from django.db import DEFAULT_DB_ALIAS
 
+from .agentic_django import AgenticDjangoSource
 from .jsonl_import import MAX_LINE_BYTES, STDIN, JsonLines
 from .locations import open_location
 from .openai_advanced import OpenAIAdvancedSQLiteSource
@@ -35,12 +36,22 @@ SOURCES: dict[str, tuple[str, Callable[[str], Source]]] = {
         "ALIAS in DATABASES of the package openai-django-sessions (default if omitted)",
         lambda alias: OpenAIDjangoSessionsSource(alias or DEFAULT_DB_ALIAS),
     ),
+    AgenticDjangoSource.kind: (
+        "ALIAS in DATABASES of the package agentic-django (default if omitted)",
+        lambda alias: AgenticDjangoSource(alias or DEFAULT_DB_ALIAS),
+    ),
     JsonLines.kind: (
         "FILE of an export, .gz if compressed, or - for the standard input",
         JsonLines,
     ),
 }
 """The description of the location and the factory of each kind."""
+
+OPTIONAL_LOCATIONS = frozenset({"openai-django-sessions", AgenticDjangoSource.kind})
+"""The kinds that have a default location."""
+
+KINDS_WITH_OWNERS = frozenset({AgenticDjangoSource.kind, JsonLines.kind})
+"""The kinds that name the owners of their sessions."""
 
 _LOOKED_FOR = {
     StrandsFiles.kind: "folders called session_<id>",

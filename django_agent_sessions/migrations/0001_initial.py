@@ -253,7 +253,7 @@ class Migration(migrations.Migration):
                         db_index=False,
                         null=True,
                         on_delete=django_agent_sessions.models.sessions.cascade_unless_held,
-                        related_name="agent_sessions",
+                        related_name="owned_agent_sessions",
                         to=settings.AUTH_USER_MODEL,
                         verbose_name="owner",
                     ),

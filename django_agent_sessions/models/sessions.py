@@ -75,7 +75,7 @@ class Session(HeldModel):
         null=True,
         blank=True,
         on_delete=cascade_unless_held,
-        related_name="agent_sessions",
+        related_name="owned_agent_sessions",
         # Two indexes below start with the owner.
         db_index=False,
     )

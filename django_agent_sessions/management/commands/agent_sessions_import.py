@@ -14,10 +14,13 @@ from django_agent_sessions.interchange import (
     import_sessions,
     owners_from_csv,
     owners_from_function,
+    owners_from_source,
 )
 from django_agent_sessions.interchange.jsonl_import import MAX_LINE_BYTES
 from django_agent_sessions.interchange.owner_mapping import find_user
 from django_agent_sessions.interchange.source_registry import (
+    KINDS_WITH_OWNERS,
+    OPTIONAL_LOCATIONS,
     SOURCES,
     no_sessions_error,
     open_source,
@@ -40,9 +43,9 @@ class Command(StoppableCommand):
 
     stopped = "Stopped. Run the command again to continue from here."
     help = (
-        "Imports sessions from the storages of Strands and OpenAI, or from an export. It can be "
-        "stopped and run again without losing or duplicating anything. It prints ids, never "
-        "content. The exit status is 1 if something could not be imported."
+        "Imports sessions from the storages of Strands and OpenAI, from other packages, or from an "
+        "export. It can be stopped and run again without losing or duplicating anything. It prints "
+        "ids, never content. The exit status is 1 if something could not be imported."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -68,6 +71,14 @@ class Command(StoppableCommand):
             metavar="PATH",
             help="The dotted path of a function that returns the owner of a session.",
         )
+        owners.add_argument(
+            "--keep-owners",
+            action="store_true",
+            help=(
+                "Keep the owners that the source names, found by their user names; only for "
+                f"{' and '.join(sorted(KINDS_WITH_OWNERS))}, and only if you trust the source."
+            ),
+        )
         parser.add_argument(
             "--max-line-bytes",
             type=int,
@@ -86,8 +97,12 @@ class Command(StoppableCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         kind, place = options["kind"], options["place"]
-        if not place and kind != "openai-django-sessions":
+        if not place and kind not in OPTIONAL_LOCATIONS:
             raise CommandError(f"PLACE is required: {SOURCES[kind][0]}")
+        if options["keep_owners"] and kind not in KINDS_WITH_OWNERS:
+            raise CommandError(
+                f"{kind} does not name owners: use --owner, --owners or --owner-function"
+            )
         alias = get_database(options)
         try:
             source = open_source(kind, place, max_line_bytes=options["max_line_bytes"])
@@ -142,6 +157,8 @@ class Command(StoppableCommand):
             return owners_from_csv(options["owners"], using=alias, told=self._print_skipped)
         if options["owner_function"] is not None:
             return owners_from_function(options["owner_function"])
+        if options["keep_owners"]:
+            return owners_from_source(using=alias)
         if options["owner"] is not None:
             return find_user(options["owner"], using=alias)
         return NOBODY
