@@ -14,6 +14,7 @@ from django.db import transaction
 from django_agent_sessions.content import masking
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
 from django_agent_sessions.store import DEFAULT_AGENT, SessionStore
+from django_agent_sessions.values.ids import validate_id
 from django_agent_sessions.values.records import (
     AgentRecord,
     MessageRecord,
@@ -138,7 +139,7 @@ class ConversationMemory:
 
 
 class ConversationSession(AdapterSession):
-    """A session with one conversation.
+    """One agent's conversation in a session.
 
     The first message creates the rows. An object may make one for each operation, as for an owner
     who is known only then: ``memory`` and ``runs`` are what the object keeps between them.
@@ -156,8 +157,10 @@ class ConversationSession(AdapterSession):
         metadata: Mapping[str, Any] | None = None,
         runs: ExclusiveRuns | None = None,
         memory: ConversationMemory | None = None,
+        agent_id: str | UUID = MAIN_AGENT,
     ) -> None:
         super().__init__(store, session_id, dialect, title=title, metadata=metadata, runs=runs)
+        self.agent_id = validate_id(agent_id, "agent_id")
         self.memory = self.memory_class() if memory is None else memory
 
     def take_back(self) -> None:
@@ -370,7 +373,7 @@ class ConversationSession(AdapterSession):
             return self._start(batch, run_id, spent)
         # It exists without the agent, or another process creates it.
         session = self.open()
-        agent = self.store.agents.open(session, MAIN_AGENT, dialect=self.dialect)
+        agent = self.store.agents.open(session, self.agent_id, dialect=self.dialect)
         return append_to(self._remember(agent, session))
 
     def _start(
@@ -379,7 +382,7 @@ class ConversationSession(AdapterSession):
         """Create the conversation with its first messages."""
         session, agent, written = self.store.sessions.start(
             self.session_id,
-            MAIN_AGENT,
+            self.agent_id,
             _with_usage(batch, spent, self.memory.model),
             dialect=self.dialect,
             title=self._title,
@@ -402,7 +405,7 @@ class ConversationSession(AdapterSession):
 
     def find(self) -> AgentRecord | None:
         """Find the agent; raise ``SessionNotFoundError`` if the session has another owner."""
-        found = self.store.sessions.find_with_agent(self.session_id, MAIN_AGENT)
+        found = self.store.sessions.find_with_agent(self.session_id, self.agent_id)
         if found is None:
             self.memory.found = None
             return None
@@ -435,7 +438,7 @@ class ConversationSession(AdapterSession):
         return agent
 
     def _key(self) -> Any:
-        return self.session_id, self.store.reach.key
+        return self.session_id, self.agent_id, self.store.reach.key
 
 
 def _with_usage(messages: Sequence[Any], spent: tuple[int, Usage] | None, model: str) -> list[Any]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from agents import Agent, RunContextWrapper, RunState
 from agents.result import RunResult, RunResultStreaming
 
-from django_agent_sessions.adapters.base import MAIN_AGENT, ConversationSession
+from django_agent_sessions.adapters.base import ConversationSession
 from django_agent_sessions.exceptions import ConfigurationError, SessionNotFoundError
 from django_agent_sessions.store.locking import with_session_lock
 from django_agent_sessions.values.records import AgentRecord
@@ -147,7 +147,7 @@ def _swap(session: ConversationSession, branch: AgentRecord, value: Any) -> Any:
     store, what = session.store, f"storing the state of a run of session {session.session_id!r}"
 
     def swap(_: Any) -> Any:
-        found = store.sessions.find_with_agent(session.session_id, MAIN_AGENT)
+        found = store.sessions.find_with_agent(session.session_id, session.agent_id)
         if found is None:
             raise SessionNotFoundError(f"{what}: it was deleted")
         record, agent = found

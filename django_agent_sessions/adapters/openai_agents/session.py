@@ -14,7 +14,7 @@ from agents import RunContextWrapper, TResponseInputItem
 from agents.memory import OpenAIResponsesCompactionArgs
 from agents.memory.session_settings import SessionSettings, resolve_session_limit
 
-from django_agent_sessions.adapters.base import ConversationSession, ExclusiveRuns
+from django_agent_sessions.adapters.base import MAIN_AGENT, ConversationSession, ExclusiveRuns
 from django_agent_sessions.content import dialects
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
@@ -62,6 +62,8 @@ class DjangoSession(RunStates):
 
     Args:
         session_id: The id of the session, unique in its namespace and scope for all owners.
+        agent_id: The id of the agent in the session. Agents of one session have conversations of
+            their own.
         owner: Whose session it is: a user, that user's primary key, or a callable that returns
             one of them. It is called in the event loop at each use with the ``RunContextWrapper``
             of the run, or None where there is no run; it may be async, and must be to ask the
@@ -88,11 +90,12 @@ class DjangoSession(RunStates):
 
     Attributes:
         session_id: The id of the session.
+        agent_id: The id of the agent.
         namespace: The namespace of session ids.
         session_settings: The given settings, or ``SessionSettings()``; can be assigned.
 
     Raises:
-        InvalidIdError: The session id, the namespace or the scope is invalid.
+        InvalidIdError: The session id, the agent id, the namespace or the scope is invalid.
         ConfigurationError: The owner is None. One who cannot own sessions, such as an anonymous
             user, is refused at the first use.
     """
@@ -106,6 +109,7 @@ class DjangoSession(RunStates):
         self,
         session_id: str | UUID,
         *,
+        agent_id: str | UUID = MAIN_AGENT,
         owner: Any | Callable[[_Context | None], Any] = NOBODY,
         namespace: str = "",
         scope: str = "",
@@ -122,6 +126,7 @@ class DjangoSession(RunStates):
         # Before the SDK starts an event loop, which other greenlets would see as theirs.
         bridge.refuse_green_threads()
         self.session_id = validate_id(session_id)
+        self.agent_id = validate_id(agent_id, "agent_id")
         self.session_settings = _settings(session_settings)
         refuse_none(owner)
         self._owner = owner
@@ -366,7 +371,8 @@ class DjangoSession(RunStates):
         if self._exclusive is not None:
             self._exclusive.check()
         session = self._opened
-        if session is None or session.session_id != self.session_id:
+        ids = self.session_id, self.agent_id
+        if session is None or (session.session_id, session.agent_id) != ids:
             session = self._session(await self._find_owner(wrapper), wrapper)
             if not callable(self._owner):
                 self._opened = session
@@ -402,6 +408,7 @@ class DjangoSession(RunStates):
             metadata=self._metadata,
             runs=self._exclusive,
             memory=self._memory,
+            agent_id=self.agent_id,
         )
 
     # --- exclusive runs ----------------------------------------------------------------------
