@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterator, Mapping
-from datetime import MAXYEAR, MINYEAR, UTC, datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 from uuid import UUID
 
@@ -28,6 +28,7 @@ from django.utils import timezone
 from django_agent_sessions.content import codec
 from django_agent_sessions.exceptions import AuditError, EncryptedSearchError
 from django_agent_sessions.models import deletion, holds
+from django_agent_sessions.models.last_message import last_message_columns
 from django_agent_sessions.models.lifetimes import Lifetimes
 from django_agent_sessions.models.shared_text import keeping_payloads
 from django_agent_sessions.values.ids import SessionKey
@@ -140,9 +141,10 @@ class SessionQuerySet(HeldQuerySet["tables.Session"]):
 
         Args:
             owner: A user, or a user's primary key; ``NOBODY`` for sessions without an owner;
-                ``EVERYBODY`` for all sessions. ``None`` and an anonymous user match nothing.
+                ``EVERYBODY`` for all sessions. ``None``, a bool and an anonymous user match
+                nothing.
         """
-        if owner is None or not getattr(owner, "is_authenticated", True):
+        if owner is None or isinstance(owner, bool) or not getattr(owner, "is_authenticated", True):
             return self.none()
         return self.filter(reached(owner))
 
@@ -158,6 +160,38 @@ class SessionQuerySet(HeldQuerySet["tables.Session"]):
             name = f"metadata_value_{len(rows.query.annotations)}"
             rows = rows.alias(**{name: KeyTransform(key, "metadata")}).filter(**{name: value})
         return rows
+
+    def with_last_message(self) -> Self:
+        """Add the last message of each session, in the same statement.
+
+        The sessions have the attributes ``last_message_text`` (its first 500 characters),
+        ``last_message_role`` and ``last_message_at``, which are None in a session without messages.
+        The message may be of any agent of the session. Redacted text is redacted here, too.
+        """
+        return self.annotate(**last_message_columns())
+
+    def older_than(self, age: timedelta | datetime) -> Self:
+        """Filter by a last activity that is longer ago: ``older_than(timedelta(days=30))``.
+
+        Args:
+            age: How long ago, or the time before which it was.
+
+        Raises:
+            ValueError: The age is negative, which would match sessions that are in use.
+        """
+        if isinstance(age, timedelta):
+            if age < timedelta():
+                raise ValueError(f"older_than() takes a positive timedelta, not {age}")
+            age = timezone.now() - age
+        elif not isinstance(age, datetime):
+            raise TypeError(
+                f"older_than() takes a timedelta or a datetime, not {type(age).__name__}"
+            )
+        return self.filter(last_activity_at__lt=age)
+
+    def not_held(self) -> Self:
+        """Exclude sessions under legal hold, which cannot be deleted."""
+        return self.filter(legal_hold=False)
 
     def active(self) -> Self:
         """Exclude archived and expired sessions."""
