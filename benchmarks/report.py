@@ -19,6 +19,10 @@ _SHORT = {
     "SessionStore": "store",
     "Strands DjangoSessionManager": "Strands",
     "OpenAI DjangoSession": "OpenAI",
+    "raw psycopg, in a thread": "raw driver",
+    "raw sqlite3, in a thread": "raw driver",
+    "SQLAlchemySession, PostgreSQL": "SQLAlchemySession",
+    "SQLAlchemySession, SQLite": "SQLAlchemySession",
 }
 
 
@@ -84,7 +88,7 @@ def _pictures(database: Database) -> str:
 
 
 def _times(plan: Plan, measured: Measured) -> Iterator[str]:
-    yield "Milliseconds, with the multiple of the raw driver in the same run behind it. Writing:"
+    yield "Milliseconds. Writing:"
     writing = {
         "append 0": "append, 0 there",
         "append some": f"{plan.some:,} there",
@@ -113,11 +117,10 @@ def _times(plan: Plan, measured: Measured) -> Iterator[str]:
 def _comparison(
     columns: Mapping[str, str], measured: Measured, more: Mapping[str, Sequence[str]]
 ) -> str:
-    raw = next(iter(measured.values()))
     found = {name for figures in measured.values() for name in figures.seconds}
     columns = {name: title for name, title in columns.items() if name in found}
     rows = [
-        [name, *(_cell(figures, raw, operation) for operation in columns)]
+        [name, *(_cell(figures, operation) for operation in columns)]
         for name, figures in measured.items()
     ]
     for cells in more.values():
@@ -126,38 +129,33 @@ def _comparison(
 
 
 def _sizes(plan: Plan, measured: Measured) -> str:
-    raw = next(iter(measured.values()))
     head = ["store", "bytes stored per message, indexes included"]
     head += [f"MB written over {plan.turns} turns"]
     head += [f"peak memory of restoring {plan.many:,} (MB)"]
     rows = [
         [
             name,
-            _compared(figures.size, raw.size, 1, 0),
-            _compared(figures.written, raw.written, 1e6, 1),
-            _compared(figures.memory, raw.memory, 1e6, 0),
+            _figure(figures.size, 1, 0),
+            _figure(figures.written, 1e6, 1),
+            _figure(figures.memory, 1e6, 0),
         ]
         for name, figures in measured.items()
     ]
     return table(head, rows)
 
 
-def _cell(figures: Figures, raw: Figures, operation: str) -> str:
+def _cell(figures: Figures, operation: str) -> str:
     seconds = figures.seconds.get(operation)
     if seconds is None:
         return DASH
     milliseconds = seconds * 1_000
     digits = 2 if milliseconds < 10 else 0
     mark = "\\*" if operation in figures.fewer else ""
-    ratio = seconds / raw.seconds[operation]
-    return f"{milliseconds:,.{digits}f}{mark} ({_multiple(ratio)})"
+    return f"{milliseconds:,.{digits}f}{mark}"
 
 
-def _compared(figure: float | None, raw: float | None, unit: float, digits: int) -> str:
-    if figure is None:
-        return DASH
-    behind = f" ({_multiple(figure / raw)})" if raw else ""
-    return f"{figure / unit:,.{digits}f}{behind}"
+def _figure(figure: float | None, unit: float, digits: int) -> str:
+    return DASH if figure is None else f"{figure / unit:,.{digits}f}"
 
 
 def _summary(verdicts: Sequence[Verdict]) -> str:
@@ -170,18 +168,22 @@ def _summary(verdicts: Sequence[Verdict]) -> str:
 
 def _verdicts(verdicts: Sequence[Verdict]) -> str:
     """Return a row for each budget, with the figures of all stores of this package."""
-    words = {True: "pass", False: "**miss**", None: "not measured"}
     rows = []
-    for (subject, allowed, against, kept), found in groupby(
-        verdicts, lambda v: (v.subject, v.allowed, v.against, v.kept)
+    for (subject, allowed, against), found in groupby(
+        verdicts, lambda v: (v.subject, v.allowed, v.against)
     ):
-        figures = (
-            f"{_SHORT.get(v.ours, v.ours)} {v.measured.removesuffix(' as fast')}" for v in found
-        )
-        rows.append([f"{subject}: {allowed}", against, ", ".join(figures), words[kept]])
+        limit = allowed.replace("at most", "≤").replace("at least", "≥")
+        rows.append([f"{subject}: {limit}", _short(against), ", ".join(map(_judged, found))])
     elsewhere = "\n".join(f"- {subject}: {where}" for subject, where in ELSEWHERE)
-    return f"{table(['budget', 'against', 'measured', ''], rows, 'llll')}\n\n{elsewhere}"
+    return f"{table(['budget', 'against', 'measured'], rows, 'lll')}\n\n{elsewhere}"
 
 
-def _multiple(ratio: float) -> str:
-    return f"{ratio:.1f}×" if ratio < 100 else f"{ratio:,.0f}×"
+def _judged(verdict: Verdict) -> str:
+    measured = verdict.measured.removesuffix(" as fast")
+    words = {True: "", False: " (**miss**)", None: " (not measured)"}
+    return f"{_short(verdict.ours)} {measured}{words[verdict.kept]}"
+
+
+def _short(store: str) -> str:
+    name, comma, rest = store.partition(", the best of ")
+    return f"{_SHORT.get(name, name)}{comma}{rest}"
