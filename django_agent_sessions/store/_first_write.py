@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime
@@ -29,6 +31,8 @@ from ._context import StoreContext
 from ._mask_on_write import prepare_metadata, prepare_title
 from ._queries import agent_rows, lock_session_row
 from ._rows import database_values, total_usage
+
+logger = logging.getLogger("django_agent_sessions")
 
 
 def session_record(row: Any) -> SessionRecord:
@@ -84,6 +88,26 @@ def tell_created(
         session_id=session.session_id,
         kind=kind,
     )
+
+
+def log_unused_metadata(
+    context: StoreContext, session: SessionRecord, metadata: Mapping[str, Any] | None
+) -> None:
+    """Log that metadata is not stored, because it is for a new session and this one exists.
+
+    It is not merged: that would write back what was redacted or changed since.
+    """
+    # After a redaction the stored values differ, but were used.
+    if not metadata or session.redaction_epoch or metadata.items() <= session.metadata.items():
+        return
+    # As it would be stored: masked, and with lists instead of tuples.
+    stored = json.loads(json.dumps(prepare_metadata(metadata, context.using)))
+    if not stored.items() <= session.metadata.items():
+        logger.warning(
+            "session %s exists, so the metadata for a new session was not stored: change it "
+            "with SessionStore.sessions.update",
+            session.id,
+        )
 
 
 def new_session(

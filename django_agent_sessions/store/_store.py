@@ -34,7 +34,7 @@ from ._branches import Branches
 from ._context import StoreContext, twin
 from ._counters import touch
 from ._feedback import Feedback
-from ._first_write import insert_session
+from ._first_write import insert_session, log_unused_metadata
 from ._message_deletion import clear_messages, pop_message
 from ._message_reading import payloads_of
 from ._messages import Messages
@@ -173,7 +173,8 @@ class SessionStore:
         Args:
             session_id: Its id, unique in the namespace and scope across all owners.
             title: Title of a created session.
-            metadata: JSON metadata of a created session.
+            metadata: JSON metadata of a created session. An existing session keeps its own, and
+                a warning is logged if it lacks these values; change it by ``sessions.update``.
 
         Returns:
             The session.
@@ -186,6 +187,7 @@ class SessionStore:
         """
         session = self.find(session_id)
         if session is not None:
+            log_unused_metadata(self._context, session, metadata)
             return session
         if not self._context.creates:
             if self._context.reach.key is EVERYBODY:

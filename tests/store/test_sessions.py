@@ -17,6 +17,7 @@ from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
 )
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.owners import EVERYBODY
@@ -298,3 +299,36 @@ def test_a_session_under_legal_hold_stays(store, ada):
     assert everybodys.get("s").legal_hold
     Session.objects.filter(pk=session.id).update_locked(legal_hold=False)
     assert everybodys.delete("s")
+
+
+def test_metadata_for_a_session_that_exists_is_not_stored_and_a_warning_says_so(store, caplog):
+    session = store.open("s", metadata={"team": "blue", "tags": ["a"]})
+    for known in (None, {}, {"team": "blue"}, {"tags": ("a",)}):
+        store.open("s", metadata=known)
+    assert not caplog.messages
+
+    found = store.open("s", metadata={"team": "SECRET"})
+
+    assert found.metadata == {"team": "blue", "tags": ["a"]}
+    assert caplog.messages == [
+        f"session {session.id} exists, so the metadata for a new session was not stored: change "
+        "it with SessionStore.sessions.update"
+    ]
+
+
+def test_what_was_redacted_in_metadata_is_not_written_back_by_opening_the_session(store, caplog):
+    metadata = {"phone": "call 4711"}
+    session = store.open("s", metadata=metadata)
+    redact(session.id, Find("4711"), reason="asked", actor="test")
+
+    assert store.open("s", metadata=metadata).metadata == {"phone": "call [REDACTED]"}
+    assert not caplog.messages
+
+
+def test_metadata_that_is_masked_on_write_counts_as_stored(store, settings, caplog):
+    settings.AGENT_SESSIONS = {"REDACT_ON_WRITE": ("email",)}
+    metadata = {"from": "ada@example.org"}
+    store.open("s", metadata=metadata)
+    store.open("s", metadata=metadata)
+
+    assert not caplog.messages
