@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from itertools import starmap
 from typing import Any, ClassVar
 
 import django_filters
@@ -15,6 +17,10 @@ from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.rest.serializers.fields import INVALID_DATETIME, parse_datetime_or_none
 from django_agent_sessions.values.ids import MAX_ID_LENGTH
+
+_MAX_METADATA_KEYS = 10
+# Not a number, which a database would take for an index of an array.
+_METADATA_PARAMETER = re.compile(r"metadata\[(?P<key>[^\W\d_][\w.:-]{0,63})\]")
 
 
 class _BooleanFormField(forms.Field):
@@ -49,6 +55,43 @@ class _IdFormField(forms.CharField):
         return super().clean(value)
 
 
+class _MetadataWidget(forms.Widget):
+    """Collects the parameters ``metadata[KEY]``, and a wrong ``metadata`` beside them."""
+
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> dict[str, list[str]]:
+        start = f"{name}["
+        return {
+            parameter: data.getlist(parameter)
+            for parameter in data
+            if parameter == name or parameter.startswith(start)
+        }
+
+
+class _MetadataFormField(forms.Field):
+    widget = _MetadataWidget
+
+    def clean(self, value: Any) -> dict[str, str] | None:
+        if len(value) > _MAX_METADATA_KEYS:
+            raise ValidationError(f"Must have at most {_MAX_METADATA_KEYS} keys.")
+        return dict(starmap(_metadata_value, value.items())) or None
+
+
+def _metadata_value(parameter: str, values: list[str]) -> tuple[str, str]:
+    parsed = _METADATA_PARAMETER.fullmatch(parameter)
+    if parsed is None:
+        raise ValidationError(
+            "Must be metadata[KEY]=VALUE. A key begins with a letter, and has at most 64 letters, "
+            "digits and the characters _ . : -"
+        )
+    [value, *more] = values
+    if more or len(value) > MAX_ID_LENGTH or displayable(value) != value:
+        raise ValidationError(
+            f"Must have one value for each key, with at most {MAX_ID_LENGTH} characters that can "
+            "be displayed."
+        )
+    return parsed["key"], value
+
+
 class SchemaFilter(django_filters.Filter):  # type: ignore[misc] # django-filter has no types
     """A filter with a schema for the OpenAPI document."""
 
@@ -80,6 +123,16 @@ class IdFilter(SchemaFilter):
     takes = {"type": "string", "minLength": 1, "maxLength": MAX_ID_LENGTH}
 
 
+class MetadataFilter(SchemaFilter):
+    """A filter by texts in the metadata: ``metadata[team]=blue``."""
+
+    field_class = _MetadataFormField
+    takes = {"type": "object", "additionalProperties": {"type": "string"}}
+
+    def filter(self, qs: Any, value: dict[str, str] | None) -> Any:
+        return qs.metadata(**value) if value else qs
+
+
 class SessionFilter(filters.FilterSet):  # type: ignore[misc] # django-filter has no types
     """The filters of a list of sessions; ``q`` and ``scope`` belong to the view."""
 
@@ -106,6 +159,9 @@ class SessionFilter(filters.FilterSet):  # type: ignore[misc] # django-filter ha
     active_before = DateTimeFilter(
         field_name="last_activity_at", lookup_expr="lt", help_text="Last active before this time."
     )
+    metadata = MetadataFilter(
+        help_text="Texts in the metadata, as `metadata[team]=blue`; an error if it is encrypted."
+    )
 
     class Meta:
         model = Session
@@ -122,7 +178,9 @@ class SessionFilterBackend(filters.DjangoFilterBackend):  # type: ignore[misc] #
 
     def filter_queryset(self, request: Any, queryset: Any, view: Any) -> Any:
         """Return the rows that the request's parameters select."""
-        unused = SessionFilter.base_filters.keys().isdisjoint(request.query_params)
+        # Of `metadata[team]`, too.
+        names = {name.partition("[")[0] for name in request.query_params}
+        unused = SessionFilter.base_filters.keys().isdisjoint(names)
         if unused and self.get_filterset_class(view, queryset) is SessionFilter:
             return queryset
         return super().filter_queryset(request, queryset, view)

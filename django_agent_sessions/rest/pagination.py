@@ -131,8 +131,12 @@ class KeysetPagination(BasePagination):
         """Raise ``ValidationError`` for query parameters that this list does not read."""
         filters = getattr(getattr(view, "filterset_class", None), "base_filters", {})
         view_parameters = getattr(view, "query_parameters", ())
+        # The filter reads all parameters such as `metadata[team]`, and rejects what is wrong.
+        deep = [name for name in request.query_params if name.startswith("metadata[")]
+        deep = deep if "metadata" in filters else []
         reject_unknown_parameters(
-            request, [LIMIT, CURSOR, *self.places, *self.parameters, *filters, *view_parameters]
+            request,
+            [LIMIT, CURSOR, *self.places, *self.parameters, *filters, *deep, *view_parameters],
         )
 
     def read_cursor(self, request: Any) -> list[Any] | None:

@@ -76,6 +76,14 @@ SESSION_PARAMETER = OpenApiParameter(
     "session", {"type": "string", "format": "uuid"}, "path", description="The session's id."
 )
 
+METADATA_PARAMETER = OpenApiParameter(
+    "metadata",
+    {"type": "object", "additionalProperties": {"type": "string"}},
+    style="deepObject",
+    explode=True,
+    description="Texts in the metadata, as `metadata[team]=blue`; an error if it is encrypted.",
+)
+
 REASON = "reason"
 """The query parameter for the reason, of requests that have no body."""
 

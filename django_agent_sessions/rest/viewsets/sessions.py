@@ -58,6 +58,7 @@ from django_agent_sessions.rest.schema import (
     FORK,
     IF_MATCH,
     IF_NONE_MATCH,
+    METADATA_PARAMETER,
     NOT_MODIFIED,
     REASON,
     REASON_PARAMETER,
@@ -107,7 +108,10 @@ class SessionViewSet(SessionDetailAPI):
 
     def get_throttles(self) -> list[Any]:
         """Limit searches separately, because they cost more."""
-        if self.action == "list" and is_search(self.request):
+        searches = is_search(self.request) or any(
+            name.startswith("metadata[") for name in self.request.query_params
+        )
+        if self.action == "list" and searches:
             self.throttle_scope = ThrottleScope.SEARCH
         return super().get_throttles()
 
@@ -120,7 +124,8 @@ class SessionViewSet(SessionDetailAPI):
                 "q",
                 {"type": "string", "maxLength": MAX_QUERY_LENGTH},
                 description="Words in titles and messages, or an exact id.",
-            )
+            ),
+            METADATA_PARAMETER,
         ],
     )
     def list(self, request: Any) -> Response:
