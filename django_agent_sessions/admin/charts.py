@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from .escaping import html, join_html
-from .formatting import format_duration, format_integer
+from .formatting import format_compact, format_integer
 
 HEIGHT = 100
 """The height of a chart in SVG units; the stylesheet sets the pixels."""
@@ -144,7 +144,7 @@ def _chart(
     top: float,
     content: Sequence[SafeString],
 ) -> Chart:
-    cell = format_duration if write is format_duration else format_integer
+    cell = format_integer if write is format_compact else write
     rows = [
         [label, *(cell(value) if value is not None else "–" for value in values)]
         for label, *values in zip(axis.labels, *(line.values for line in series), strict=True)

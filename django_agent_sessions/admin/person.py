@@ -24,7 +24,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.cache import patch_cache_control
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from django_agent_sessions import serving, usage
@@ -206,7 +206,7 @@ def _count(sessions: Any) -> dict[str, Any]:
 
 def _tiles(counted: dict[str, Any]) -> list[tuple[str, str]]:
     return [
-        (_("Sessions"), format_integer(counted["sessions"])),
+        (pgettext("agent", "Sessions"), format_integer(counted["sessions"])),
         (_("Under legal hold"), format_integer(counted["held"])),
         (_("Messages"), format_integer(counted["messages"])),
         (_("Tokens in"), format_tokens(counted["input_tokens"])),
@@ -242,7 +242,13 @@ def _months(person: _Person) -> UsageTable | None:
         UsageRow(f"{one.month:%Y-%m}", figure_cells(one), charts.bar_width(one.messages, most))
         for one in months
     ]
-    names = [_("Month"), _("Messages"), _("Sessions"), _("Tokens in"), _("Tokens out")]
+    names = [
+        _("Month"),
+        _("Messages"),
+        pgettext("agent", "Sessions"),
+        _("Tokens in"),
+        _("Tokens out"),
+    ]
     names += [_("p50"), _("p95"), *([_("Cost")] if has_prices() else [])]
     empty = _("Nothing was counted in the last twelve months.")
     return UsageTable("months", _("Usage by month"), [*map(UsageColumn, names)], lines, empty=empty)

@@ -10,6 +10,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 
 from django_agent_sessions import usage
 
@@ -108,7 +109,9 @@ def _tiles(total: usage.Figures, before: usage.Figures, divisor: int) -> list[Ti
     cost = tile(_("Cost"), known("cost"), format_cost, exact_cost)
     return [
         *([cost] if has_prices() else []),
-        tile(_("Sessions"), lambda one: one.sessions, format_compact, format_integer),
+        tile(
+            pgettext("agent", "Sessions"), lambda one: one.sessions, format_compact, format_integer
+        ),
         tile(_("Messages"), lambda one: one.messages, format_compact, format_integer),
         tile(_("Tokens in"), known("input_tokens"), tokens, format_tokens),
         tile(_("Tokens out"), known("output_tokens"), tokens, format_tokens),
@@ -138,7 +141,7 @@ def _charts(shown: UsageRange, days: Sequence[usage.DayFigures]) -> list[charts.
         series(_("Bad"), "b", lambda day: day.bad, ratings),
     ]
     messages = [series(_("Messages"), "a", lambda day: day.messages)]
-    sessions = [series(_("Sessions"), "a", lambda day: day.sessions)]
+    sessions = [series(pgettext("agent", "Sessions"), "a", lambda day: day.sessions)]
     found = [
         charts.bar_chart("messages", _("Messages per day"), axis, messages, format_compact),
         charts.bar_chart("sessions", _("Sessions per day"), axis, sessions, format_compact),

@@ -191,7 +191,7 @@ class UsageTables:
         """Return the sessions with the highest figures; None if the viewer sees no sessions."""
         if not self._view:
             return None
-        columns, title = session_columns(), _("Sessions")
+        columns, title = session_columns(), pgettext("agent", "Sessions")
         if self._range.days > SESSION_DAYS:
             text = _("Choose at most %s days to see the sessions with the highest figures.")
             return UsageTable("sessions", title, columns, [], empty=text % SESSION_DAYS)
@@ -226,7 +226,9 @@ class UsageTables:
 
     def _ranking(self, dimension: Dimension, figures: Sequence[usage.KeyFigures]) -> UsageTable:
         title, name = DIMENSIONS[dimension]
-        sessions = _("Conversations started") if dimension == "agent" else _("Sessions")
+        sessions = (
+            _("Conversations started") if dimension == "agent" else pgettext("agent", "Sessions")
+        )
         columns = [
             UsageColumn(name),
             self._sortable("messages", _("Messages")),

@@ -13,6 +13,7 @@ from django.core.signing import BadSignature, Signer
 from django.db.models import QuerySet
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ErasureReceiptError
@@ -93,7 +94,7 @@ class ErasureReceipt:
     def figures(self) -> list[tuple[str, int]]:
         """The numbers of rows with their names in words."""
         labels = {
-            "sessions": _("Sessions"),
+            "sessions": pgettext("agent", "Sessions"),
             "messages": _("Messages"),
             "feedback": _("Ratings and comments"),
             "notes": _("Notes that lose the name"),

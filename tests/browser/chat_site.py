@@ -128,7 +128,7 @@ def enter(browser: Browser, chat_site: Site) -> Iterator[Any]:
         page = context.new_page()
         opened.append((context, Watch(page, chat_site.host), refused))
         page.goto("/")
-        page.get_by_text("Which agent should answer?" if user else "Password").wait_for()
+        page.locator("#welcome h2" if user else "[type=password]").first.wait_for()
         return page
 
     yield entered
