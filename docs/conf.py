@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 import django
 
@@ -18,8 +20,14 @@ copyright = "2026, django-agent-sessions contributors"
 release = django_agent_sessions.__version__
 version = release
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["_build"]
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "generated_reference",
+]
+exclude_patterns = ["_build", "_ext"]
 html_theme = "furo"
 html_title = f"django-agent-sessions {release}"
 

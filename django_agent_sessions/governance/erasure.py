@@ -55,6 +55,7 @@ from .session_change import SessionChange, change
 __all__ = ["ErasureReceipt", "Forks", "erase", "verify"]
 
 Forks = Literal["redact", "delete"]
+"""What becomes of forks of other owners."""
 
 logger = logging.getLogger("django_agent_sessions")
 

@@ -24,10 +24,10 @@ class Blob(SessionRelated):
     sha256 = models.CharField(_("SHA-256"), max_length=64, editable=False)
     size = models.BigIntegerField(_("size in bytes"), editable=False)
     media_type = models.CharField(_("media type"), max_length=127, blank=True, editable=False)
-    # By value: a project that changes its storage can still read files in the old one.
+    #: By value: a project that changes its storage can still read files in the old one.
     storage = models.CharField(_("storage"), max_length=100, editable=False)
     file = models.CharField(_("file"), max_length=255, editable=False)
-    # The primary key of the DataKey that encrypts the file, by value: it may be elsewhere.
+    #: The primary key of the DataKey that encrypts the file, by value: it may be elsewhere.
     data_key = models.UUIDField(_("data key"), null=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
 

@@ -40,7 +40,7 @@ class MessageFeedback(SessionRelated):
         db_index=False,
         db_constraint=False,
     )
-    # By value, because feedback outlives the user, and the users' table may be elsewhere.
+    #: By value, because feedback outlives the user, and the users' table may be elsewhere.
     user = IdField(_("user"), blank=True, default="")
     source = IdField(_("source"), max_length=32, default="user")
     value = models.SmallIntegerField(_("value"), choices=Value)

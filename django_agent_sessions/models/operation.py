@@ -41,13 +41,13 @@ class Operation(models.Model):
     started_by = models.CharField(_("key of who started it"), max_length=255)
     started_by_name = models.CharField(_("started by"), max_length=255, blank=True)
     reason = models.TextField(_("reason"), blank=True, default="")
-    # The list's filters, by the names of their parameters.
+    #: The list's filters, by the names of their parameters.
     criteria = models.JSONField(_("criteria"), default=dict)
-    # What the list's search had found, instead of its words; NULL without a search.
+    #: What the list's search had found, instead of its words; NULL without a search.
     found = models.JSONField(_("sessions found"), null=True)
-    # What to redact, sealed as content is; emptied at the end.
+    #: What to redact, sealed as content is; emptied at the end.
     scope = models.TextField(_("what to redact"), blank=True, default="")
-    # Sessions that are created later do not belong to it.
+    #: Sessions that are created later do not belong to it.
     created_at = models.DateTimeField(_("started"), default=timezone.now)
     finished_at = models.DateTimeField(_("finished"), null=True)
     cursor = models.UUIDField(_("last session"), null=True)
@@ -56,7 +56,7 @@ class Operation(models.Model):
     unchanged = models.PositiveIntegerField(_("nothing to do"), default=0)
     skipped = models.PositiveIntegerField(_("skipped"), default=0)
     failed = models.PositiveIntegerField(_("failed"), default=0)
-    # Keys and codes of the first sessions that were skipped or failed.
+    #: Keys and codes of the first sessions that were skipped or failed.
     report = models.JSONField(_("report"), default=list)
     files = models.PositiveIntegerField(_("files"), default=0)
     problem = models.CharField(_("why it stopped"), max_length=64, blank=True, default="")

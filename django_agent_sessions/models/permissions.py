@@ -1,15 +1,4 @@
-"""The permissions of the app label ``agent_sessions``.
-
-* ``view_session``: list sessions and see their figures;
-* ``change_session``: legal hold, rewind;
-* ``add_session`` and ``change_session``: fork;
-* ``delete_session``: delete sessions;
-* ``add_messagefeedback``: rate messages;
-* ``review_session``: notes, labels, state and assignee of a review;
-* ``share``: add participants, and create links.
-
-Reading the content of messages has permissions of its own.
-"""
+"""The permissions of the app label ``agent_sessions``."""
 
 from __future__ import annotations
 
@@ -24,20 +13,50 @@ class SessionPermission(StrEnum):
     """The codenames of the permissions."""
 
     VIEW = "view_session"
+    """Find sessions, and see their ids, owners, times and figures."""
+
     ADD = "add_session"
+    """With ``change_session`` and ``read_transcript``: fork sessions."""
+
     CHANGE = "change_session"
+    """Place and release legal holds; rewind; restore branches and snapshots."""
+
     DELETE = "delete_session"
+    """Delete sessions."""
+
     READ = "read_transcript"
+    """Read content: messages, titles, metadata, states. Without it, content is masked."""
+
     RATE = "add_messagefeedback"
+    """Rate messages."""
+
     REDACT = "redact"
+    """Redact content that the user may read."""
+
     VIEW_ORIGINAL = "view_original"
+    """View the kept original of a redacted message, after typing a reason."""
+
     VIEW_STATE = "view_sessionagent"
+    """Read the states of agents in the API."""
+
     EXPORT = "export"
+    """Export content that the user may read."""
+
     REVIEW = "review_session"
+    """With ``view_session`` and ``read_transcript``: see and change notes, labels, and the state
+    and assignee of a review."""
+
     SHARE = "share"
+    """Add participants to sessions, and create links."""
+
     VIEW_AUDIT = "view_auditevent"
+    """See the audit trail, which contains no content."""
+
     VIEW_USAGE = "view_usagerollup"
+    """See the usage page."""
+
     VIEW_OPERATIONS = "view_operation"
+    """See operations on all matching sessions that other users started."""
 
 
 _P, _Kind = SessionPermission, Operation.Kind

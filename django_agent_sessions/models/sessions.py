@@ -85,28 +85,30 @@ class Session(HeldModel):
     title = ContentTextField(_("title"), max_length=255, blank=True, default="")
     metadata = ContentJSONField(_("metadata"), default=dict, blank=True)
     origin = models.JSONField(_("origin"), null=True, blank=True, editable=False)
-    # The first session of its line of forks; `origin` lists all of them. By value, because a fork
-    # outlives its source.
+    #: The first session of its line of forks; ``origin`` lists all of them. By value, because a
+    #: fork outlives its source.
     forked_from = models.UUIDField(_("forked from"), null=True, editable=False, db_index=True)
-    # Increases with every change after which a writer must reload: redactions, rewinds, restores.
+    #: Increases with every change after which a writer must reload: redactions, rewinds, restores.
     redaction_epoch = models.PositiveIntegerField(_("epoch"), default=0, editable=False)
     redactions = models.PositiveIntegerField(_("redactions"), default=0, editable=False)
-    # Increases with every operation that changes or removes what is stored: an append only reads
-    # it. The others are the change of the last redaction, of the title, dates and flags, and of the
-    # feedback on its messages.
+    #: Increases with every operation that changes or removes what is stored: an append only reads
+    #: it. An event stream's cursor contains it.
     change = models.PositiveIntegerField(_("change"), default=0, editable=False)
+    #: The change of the last redaction.
     redaction_change = models.PositiveIntegerField(default=0, editable=False)
+    #: The change of the title, a date or a flag.
     header_change = models.PositiveIntegerField(default=0, editable=False)
+    #: The change of feedback on a message.
     feedback_change = models.PositiveIntegerField(default=0, editable=False)
-    # Written by every operation that locks the session, so that it can find out whether it was
-    # committed if the connection breaks.
+    #: Written by every operation that locks the session, so that it can find out whether it was
+    #: committed if the connection breaks.
     last_write = models.UUIDField(null=True, editable=False)
     # Signed, because a "not negative" constraint could reject a message because of a counter.
     message_count = models.IntegerField(_("messages"), default=0, editable=False)
-    # NULL until an SDK reports tokens, which is not the same as none.
+    #: NULL until an SDK reports tokens, which is not the same as none.
     input_tokens = models.BigIntegerField(_("input tokens"), null=True, editable=False)
     output_tokens = models.BigIntegerField(_("output tokens"), null=True, editable=False)
-    # In billionths; NULL until a message has tokens and a model with a price.
+    #: In billionths; NULL until a message has tokens and a model with a price.
     cost = models.BigIntegerField(_("cost"), null=True, editable=False)
     legal_hold = models.BooleanField(_("legal hold"), default=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
@@ -281,12 +283,12 @@ class SessionMessage(SessionRelated):
     )
     branch = models.PositiveIntegerField(_("branch"), default=MAIN_BRANCH, editable=False)
     message_id = models.PositiveIntegerField(_("position"))
-    # The original message, if this is a copy on another branch or in a fork.
+    #: The original message, if this is a copy on another branch or in a fork.
     source = models.UUIDField(_("copy of"), null=True, editable=False)
     run_id = models.UUIDField(_("run"), null=True, editable=False)
     revision = models.PositiveIntegerField(_("revision"), default=0, editable=False)
-    # The session's change number when the message got its position on the main branch or was
-    # replaced, or one before it was deleted; and when it was redacted last.
+    #: The session's change number when the message got its position on the main branch or was
+    #: replaced, or one before it was deleted; and when it was redacted last.
     change = models.PositiveIntegerField(_("change"), default=0, editable=False)
     redaction_change = models.PositiveIntegerField(null=True, editable=False)
     message = ExactJSONField(_("message"))
@@ -296,10 +298,10 @@ class SessionMessage(SessionRelated):
     input_tokens = models.BigIntegerField(_("input tokens"), null=True)
     output_tokens = models.BigIntegerField(_("output tokens"), null=True)
     latency_ms = models.BigIntegerField(_("latency in ms"), null=True)
-    # The name of the model that wrote it; empty if the SDK did not tell.
+    #: The name of the model that wrote it; empty if the SDK did not tell.
     model = IdField(_("model"), blank=True, default="")
     redacted_at = models.DateTimeField(_("redacted"), null=True, editable=False)
-    # The audit event of the redaction; by value, because the event outlives the message.
+    #: The audit event of the redaction; by value, because the event outlives the message.
     redaction = models.UUIDField(_("redaction"), null=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)

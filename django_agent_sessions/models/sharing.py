@@ -39,7 +39,7 @@ class Participant(models.Model):
         db_index=False,
     )
     role = models.CharField(_("role"), max_length=16, choices=Role)
-    # By value, because the row outlives the user who added it.
+    #: By value, because the row outlives the user who added it.
     added_by = IdField(_("added by"), blank=True, default="", editable=False)
     added_at = models.DateTimeField(_("added"), default=timezone.now, editable=False)
 
@@ -75,7 +75,7 @@ class ShareLink(models.Model):
     token_hash = models.CharField(_("hash"), max_length=64, unique=True, editable=False)
     expires_at = models.DateTimeField(_("expires"))
     revoked_at = models.DateTimeField(_("revoked"), null=True, editable=False)
-    # By value, because the row outlives the user who created it.
+    #: By value, because the row outlives the user who created it.
     created_by = IdField(_("created by"), blank=True, default="", editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
 

@@ -41,7 +41,7 @@ class Branch(SessionRelated):
     name = IdField(_("name"))
     kind = models.CharField(_("kind"), max_length=16, choices=Kind, default=Kind.CREATED)
     parent = models.PositiveIntegerField(_("parent branch"), default=MAIN_BRANCH, editable=False)
-    # Number of messages that it shared with its parent when it was created.
+    #: Number of messages that it shared with its parent when it was created.
     start = models.PositiveIntegerField(_("first own message"), default=0, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
 
@@ -90,14 +90,14 @@ class Snapshot(SessionRelated):
         null=True,
         db_index=False,
     )
-    # Empty for the latest snapshot, which each save replaces.
+    #: Empty for the latest snapshot, which each save replaces.
     snapshot_id = IdField(_("snapshot id"), max_length=36, blank=True, default="")
     branch = models.PositiveIntegerField(_("branch"), default=MAIN_BRANCH, editable=False)
     messages = ExactJSONField(_("messages"), default=list, editable=False)
     length = models.PositiveIntegerField(_("position after its last message"), default=0)
-    # Primary key of the last message: if another message is at its position, it was deleted.
+    #: Primary key of the last message: if another message is at its position, it was deleted.
     tail = models.UUIDField(_("last message"), null=True, editable=False)
-    # The SDK's snapshot with null in place of the messages.
+    #: The SDK's snapshot with null in place of the messages.
     document = ExactJSONField(_("document"), default=dict)
     revision = models.PositiveIntegerField(_("revision"), default=0, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)

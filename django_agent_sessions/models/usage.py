@@ -33,10 +33,10 @@ class UsageRollup(models.Model):
     key = IdField(_("key"), blank=True, default="")
     sessions = models.BigIntegerField(_("sessions"), default=0)
     messages = models.BigIntegerField(_("messages"), default=0)
-    # NULL if no SDK reported tokens.
+    #: NULL if no SDK reported tokens.
     input_tokens = models.BigIntegerField(_("input tokens"), null=True)
     output_tokens = models.BigIntegerField(_("output tokens"), null=True)
-    # In billionths; NULL if nothing that was counted has a price.
+    #: In billionths; NULL if nothing that was counted has a price.
     cost = models.BigIntegerField(_("cost"), null=True)
     latencies = models.JSONField(_("latencies"), default=dict, blank=True)
 

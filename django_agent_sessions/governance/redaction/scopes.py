@@ -85,6 +85,7 @@ class Detect:
 
 
 Scope: TypeAlias = WholeMessage | Block | Span | Find | Detect
+"""What to redact."""
 
 # --- results ---------------------------------------------------------------------------------
 
