@@ -212,7 +212,7 @@ test-galera: mariadb-client ## Write to three nodes of a Galera cluster while th
 .PHONY: screenshots
 screenshots: $(INSTALLED) ## Take the documentation's pictures of the admin and the chat, in Chromium.
 	SCREENSHOTS=docs/images TEST_DATABASE=sqlite $(BIN)/python -m pytest tests/browser/test_pages.py \
-		tests/browser/test_chat.py
+		tests/browser/test_chat.py tests/browser/test_jobs.py
 
 # --- Checks --------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
-from django.utils.text import Truncator
+from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -216,6 +216,12 @@ class AuditEventAdmin(ReadOnlyAdmin):
         csv = path("csv/", self.admin_site.admin_view(self.csv_view), name=name)
         return [csv, *super().get_urls()]
 
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        title = capfirst(self.opts.verbose_name_plural)
+        return super().changelist_view(request, {"title": title, **(extra_context or {})})
+
     def csv_view(self, request: HttpRequest) -> HttpResponseBase:
         """Send the events that the filters select as a CSV file, and record that."""
         require(request, SessionPermission.VIEW_AUDIT)
@@ -255,10 +261,10 @@ class AuditEventAdmin(ReadOnlyAdmin):
                 _("all events"),
             )
         if not self.admin_site.is_registered(Session):
-            return format_html('{} <a href="{}">{}</a>', named, events, _("all events"))
+            return format_html('{} <div><a href="{}">{}</a></div>', named, events, _("all events"))
         url = self._url("session_change", event.session)
         return format_html(
-            '<a href="{}">{}</a> <a class="as-more" href="{}">{}</a>',
+            '<a href="{}">{}</a> <div><a class="as-more" href="{}">{}</a></div>',
             url,
             named,
             events,

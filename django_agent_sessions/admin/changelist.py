@@ -20,7 +20,6 @@ from django_agent_sessions import audit, conf
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import EncryptedSearchError
 from django_agent_sessions.models import AuditEvent, MessageFeedback, Session, SessionAgent
-from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS
 from django_agent_sessions.models.querysets import is_valid_in_all_time_zones
 from django_agent_sessions.models.roles import owns
 from django_agent_sessions.models.users import with_owners
@@ -37,7 +36,7 @@ from .list_rows import (
     snippets,
     with_readable_titles,
 )
-from .permissions import SessionPermission, may, reach
+from .permissions import SessionPermission, may, may_act, reach
 from .review_list import reviews_of
 from .run_status import run_status
 
@@ -152,7 +151,7 @@ class SessionChangeList(KeysetChangeList):
         self.newer_url = self._url(BEFORE, rows[:1]) if earlier else ""
         self.older_url = self._url(AFTER, rows[-1:]) if later else ""
         self.show(request, rows)
-        self.all_url = f"all/{self.get_query_string()}" if rows and self._may_act(request) else ""
+        self.all_url = f"all/{self.get_query_string()}" if rows and may_act(request) else ""
         self.candidates = conf.get_settings().SEARCH_CANDIDATES
         self.help_text = self._help(request)
         self.order_url = self._toggled(OLDEST, "" if self.ascending else "1")
@@ -173,10 +172,6 @@ class SessionChangeList(KeysetChangeList):
             names = ",".join(each for each in possible if (each in shown) != (each == name))
             links.append((name in shown, label, self._toggled(COLUMNS_PARAMETER, names or "-")))
         return links
-
-    def _may_act(self, request: HttpRequest) -> bool:
-        """Return whether the user may do something to all sessions that match."""
-        return any(may(request, *needed) for needed in OPERATION_PERMISSIONS.values())
 
     def _search(self, request: HttpRequest, sessions: Any) -> SearchResult:
         readable = reach(request, SessionPermission.READ)

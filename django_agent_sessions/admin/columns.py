@@ -39,8 +39,8 @@ _MAX_LENGTH = 80
 COLUMNS_PARAMETER = "columns"
 """The query parameter with the names of the columns that are shown."""
 
-_COLUMNS = ("active", "owned_by", "framework", "agent_names", "messages", "tokens", "feedback")
-_FURTHER = ("status", "last_message", "created", "of_namespace", "review_state")
+_COLUMNS = ("active", "owned_by", "agent_names", "messages", "tokens", "feedback")
+_FURTHER = ("status", "last_message", "framework", "created", "of_namespace", "review_state")
 
 
 def possible_columns() -> tuple[str, ...]:

@@ -39,7 +39,7 @@ from django_agent_sessions.values.owners import owner_key
 from . import charts
 from .formatting import format_cost, format_integer, format_moment, format_tokens, has_prices
 from .list_rows import with_readable_titles
-from .permissions import SessionPermission, reach, require
+from .permissions import SessionPermission, may_act, reach, require
 from .reason_form import ReasonForm
 from .usage_tables import (
     UsageColumn,
@@ -188,6 +188,7 @@ def person_view(person: _Person) -> HttpResponseBase:
         older=older,
         form=form,
         may_erase=person.may(*_ERASE),
+        may_act=may_act(request),
         may_audit=bool(reach(request, SessionPermission.VIEW_AUDIT)),
         account=_account_options(person),
     )

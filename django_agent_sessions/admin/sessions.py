@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import URLPattern
 from django.utils.http import urlencode
+from django.utils.text import capfirst
 
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import Session
@@ -147,7 +148,7 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         context = {
-            "title": self.opts.verbose_name_plural,
+            "title": capfirst(self.opts.verbose_name_plural),
             **saved_views.saved_views(request),
             **(extra_context or {}),
         }

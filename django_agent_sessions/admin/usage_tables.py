@@ -260,7 +260,9 @@ class UsageTables:
     ) -> UsageRow:
         """Return a row whose name links to the list of its sessions, if that has such a filter."""
         key, name, condition, known = one.key, displayable(one.key), {}, True
-        if dimension == "namespace":
+        if dimension == "agent":
+            condition = {"agent": key} if key else {}
+        elif dimension == "namespace":
             name, condition = name or _("(none)"), {"namespace": key}
         elif dimension == "owner":
             known = key in self._owners

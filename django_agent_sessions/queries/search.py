@@ -20,7 +20,7 @@ from uuid import UUID
 from django.contrib.auth import get_user_model
 from django.db import connections, router
 from django.db.models import BooleanField, F, Func, Q, QuerySet, Value
-from django.db.models.functions import Greatest, Lower, StrIndex, Substr
+from django.db.models.functions import Coalesce, Greatest, Lower, NullIf, StrIndex, Substr
 
 from django_agent_sessions import conf
 from django_agent_sessions.content import codec
@@ -43,11 +43,15 @@ MAX_SESSIONS_IN_SCOPE = 1000
 MAX_QUERY_LENGTH = 500
 """Maximum characters of a query; the rest is ignored."""
 
+MAX_TERMS = 10
+"""Maximum number of words and phrases of a query; the rest is ignored."""
+
 WORDS_INDEX = "agent_sessions_message_words"
 """Name of the full-text index that ``manage.py agent_sessions_search_index`` creates."""
 
 _EXCERPT_LEAD = 60
 _EXCERPT = 200
+_TERM = re.compile(r'"([^"]+)"|(\S+)')
 _CONFIGURATION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 
 
@@ -91,9 +95,9 @@ def find_sessions(
     """Search sessions by id, owner, title and words.
 
     Ids (session id, external id, primary key) must match exactly, and owners by the beginning of
-    their user name, ignoring case. Titles and messages are searched for the text as a substring,
-    ignoring case; with a full-text index, messages are searched for its words, with ``"phrases"``,
-    ``or`` and ``-excluded``.
+    their user name, ignoring case. Titles and messages must contain each word, or each
+    ``"phrase"``, as a substring, ignoring case; with a full-text index, messages are searched for
+    the words as such, also with ``or`` and ``-excluded``.
 
     Args:
         query: The user's input.
@@ -136,7 +140,7 @@ _ENCRYPTED = (
 def find_messages(
     session: UUID, query: str, *, limit: int = 200, using: str | None = None
 ) -> list[UUID]:
-    """Search the messages of one session for a substring, ignoring case.
+    """Search the messages of one session for all words, or ``"phrases"``, ignoring case.
 
     Searches the session's newest ``AGENT_SESSIONS["SEARCH_CANDIDATES"]`` messages, including those
     on side branches. Of a message and its copies one is returned, preferably that on the main
@@ -161,7 +165,7 @@ def find_messages(
         raise EncryptedSearchError(_ENCRYPTED)
     messages = SessionMessage.objects.using(bridge.database(using)).filter(session=session)
     recent, _limited = _newest(messages.order_by("-id"))
-    matches = recent.filter(text__icontains=query).values_list("pk", "source", "branch")
+    matches = recent.filter(contains_terms("text", query)).values_list("pk", "source", "branch")
     by_original: dict[UUID, tuple[UUID, int]] = {}
     for key, source, branch in matches[:limit]:
         original = source or key
@@ -172,9 +176,29 @@ def find_messages(
     return sorted(key for key, _ in by_original.values())
 
 
+def terms(query: str) -> list[str]:
+    """Return the words and quoted phrases of a query."""
+    return [phrase or word for phrase, word in _TERM.findall(query)][:MAX_TERMS]
+
+
+def contains_terms(column: str, query: str) -> Q:
+    """Return the condition that a text contains all words and phrases of a query."""
+    condition = Q()
+    for term in terms(query):
+        condition &= Q(**{f"{column}__icontains": term})
+    return condition
+
+
 def excerpt_of(query: str, column: str = "text") -> Func:
-    """Return the expression for the words of a text around a match; its beginning without one."""
-    place = StrIndex(Lower(column), Lower(Value(query)))
+    """Return the expression for the words of a text around a match; its beginning without one.
+
+    The match is that of the whole query if the text contains it, otherwise of its first word.
+    """
+    places = [
+        NullIf(StrIndex(Lower(column), Lower(Value(text))), Value(0))
+        for text in (query.strip(), *terms(query)[:1])
+    ]
+    place = Coalesce(*places, Value(1))
     return Substr(column, Greatest(place - _EXCERPT_LEAD, 1), _EXCERPT)
 
 
@@ -241,7 +265,7 @@ class _Match(Func):
 def _match_condition(query: str, configuration: str | None) -> Any:
     """Return the condition on a message's text."""
     if configuration is None:
-        return Q(text__icontains=query)
+        return contains_terms("text", query)
     text_query = Func(
         Value(query),
         template=f"websearch_to_tsquery('{configuration}'::regconfig, %(expressions)s)",
@@ -272,7 +296,7 @@ def _search_titles(query: str, sessions: SessionQuerySet, result: _Collected) ->
     if oldest is not None:
         sessions = sessions.filter(last_activity_at__gte=oldest)
         result.limited = True
-    result.add(_keys(sessions.filter(title__icontains=query).recent_first()))
+    result.add(_keys(sessions.filter(contains_terms("title", query)).recent_first()))
 
 
 def _search_messages(query: str, sessions: SessionQuerySet, result: _Collected) -> None:

@@ -15,6 +15,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from django_agent_sessions.admin.changelist import SessionListCursor
+from django_agent_sessions.admin.columns import possible_columns
 from django_agent_sessions.models import Session, SessionAgent
 
 from .people import NOON, grant, many, staff
@@ -276,7 +277,7 @@ def test_a_row_shows_what_there_is_to_know(reader, store, ada):
         expires_at=timezone.now() - timedelta(days=1),
     )
 
-    page = page_of(reader)
+    page = page_of(reader, columns=",".join(possible_columns()))
     text = row_text(page)
     for shown in (
         "Holiday plans",

@@ -32,7 +32,7 @@ from django_agent_sessions.models.access import AccessRule
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.usage import today
 
-from .people import NOON, staff
+from .people import NOON, grant, staff
 
 pytestmark = pytest.mark.django_db
 
@@ -87,6 +87,15 @@ def test_a_viewer_sees_no_title_usage_audit_or_buttons_without_their_permissions
     assert "trip" in page
     for hidden in ("plantedtitle", "4711", "4,711", "actor_id", "Export", "Erasure", "/auth/user/"):
         assert hidden not in page
+
+
+def test_who_may_act_on_all_of_it_has_a_button(talk, ada):
+    url = f"{reverse('admin:agent_sessions_session_all')}?owner={ada.pk}"
+    client = signed_in(VIEW)
+    assert f'href="{url}"' not in client.get(page_of(ada)).content.decode()
+    grant(get_user_model().objects.get(username="clerk"), "delete_session")
+    assert f'href="{url}"' in client.get(page_of(ada)).content.decode()
+    assert "<strong>1 session matches.</strong>" in client.get(url).content.decode()
 
 
 def test_the_account_of_a_user_and_the_page_lead_to_each_other(talk, ada):

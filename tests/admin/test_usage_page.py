@@ -245,7 +245,7 @@ def test_the_sessions_with_the_highest_figures_are_linked(admin_client, costly, 
     # The day in UTC begins on the day before in Chicago.
     yesterday = usage.today() - timedelta(days=1)
     query = f"activity_from={yesterday}&amp;activity_until={today}"
-    for condition in (f"owner={owner}", "namespace=shop"):
+    for condition in ("agent=agent", f"owner={owner}", "namespace=shop"):
         assert f'href="/admin/agent_sessions/session/?{condition}&amp;{query}"' in text(page)
     settings.AGENT_SESSIONS = {}
     page = admin_client.get(PAGE, {"from": today, "until": today})

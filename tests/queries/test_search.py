@@ -74,6 +74,22 @@ def test_content_is_only_searched_when_that_is_asked_for(say, store):
     assert found("zebra", content=False) == set()
 
 
+@elsewhere
+def test_all_words_are_found_anywhere_and_phrases_as_they_are(say, store):
+    say("refund", "I promise you a full Refund of 100 %")
+    say("other", "A refund is not possible")
+    store.open("titled", title="Promise of a refund")
+
+    assert found("promise refund") == found("REFUND promise") == {"refund", "titled"}
+    assert found("refund") == {"refund", "other", "titled"}
+    assert found('"full refund"') == {"refund"}
+    assert found('"refund full"') == found("promise zebra") == set()
+    assert found('"100 %"') == found('you "full refund" %') == {"refund"}
+    [message] = SessionMessage.objects.filter(session__session_id="refund")
+    assert find_messages(message.session_id, "refund promise") == [message.pk]
+    assert find_messages(message.session_id, '"refund promise"') == []
+
+
 @pytest.mark.parametrize("query", ["", "  ", "\n"])
 def test_nothing_finds_nothing(say, query):
     say("user-1", "x")
