@@ -13,13 +13,14 @@ from django.http import Http404
 from django.template import loader
 from django.templatetags.static import static
 from django.urls import reverse
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext, gettext_lazy
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import viewsets
 from rest_framework.renderers import BaseRenderer
 from rest_framework.response import Response
 
 from django_agent_sessions.content.dialects import PartKind, displayable
+from django_agent_sessions.content.role_labels import OTHER_ROLE, ROLE_LABELS
 from django_agent_sessions.governance import sharing
 from django_agent_sessions.models import Session, SessionMessage, ShareLink
 from django_agent_sessions.models.permissions import SessionPermission
@@ -67,6 +68,7 @@ class SharedPageRenderer(BaseRenderer):
         name = "missing" if response.exception else "session"
         for message in data.get("results", ()):
             _label(message["parts"])
+            message["speaker"] = gettext(ROLE_LABELS.get(message["role"], OTHER_ROLE))
         return loader.render_to_string(f"agent_sessions/shared/{name}.html", {"page": data})
 
 

@@ -61,7 +61,7 @@ class Site:
             cwd=ROOT,
             env=self._environment,
         )
-        for _ in range(300):
+        for _ in range(1200):
             try:
                 urlopen(f"{self.url}/login/", timeout=20).close()  # noqa: S310 - our own
             except OSError:

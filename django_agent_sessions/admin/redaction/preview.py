@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy
 from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.content.masking import mask
+from django_agent_sessions.content.role_labels import OTHER_ROLE, ROLE_LABELS
 from django_agent_sessions.governance.redaction import Hit, Place, Redaction
 from django_agent_sessions.models import SessionMessage
 
@@ -28,6 +29,16 @@ _COLUMN_LABELS = {
     "title": gettext_lazy("Title"),
     "metadata": gettext_lazy("Metadata"),
     "origin": gettext_lazy("Origin"),
+}
+_PLACE_NAMES: dict[str, Any] = {
+    "message": gettext_lazy("Message %(position)s"),
+    "agent": gettext_lazy("State of agent %(name)s"),
+    "orchestrator": gettext_lazy("State of orchestrator %(name)s"),
+    "session": gettext_lazy("Session"),
+    "snapshot": gettext_lazy("Snapshot %(name)s"),
+    "object": gettext_lazy("Stored object %(name)s"),
+    "branch": gettext_lazy("Branch %(name)s"),
+    "label": gettext_lazy("Label"),
 }
 
 
@@ -127,8 +138,7 @@ def build_preview(viewer: Viewer, result: Redaction) -> Preview:
         comments=len(rows.get("feedback", ())),
         notes=len(rows.get("note", ())),
         columns=[str(label) for name, label in _COLUMN_LABELS.items() if name in columns],
-        kept=[f"{place.kind} {place.name}, {place.column}".replace(" ,", ",")
-              for place in result.kept],
+        kept=[_kept_name(place) for place in result.kept],
         states=result.states,
         seal=result.digest,
         unread=count_unsearched_messages(result),
@@ -137,7 +147,12 @@ def build_preview(viewer: Viewer, result: Redaction) -> Preview:
             for fork in result.forks
             if fork.total and fork.session
         ],
-    )  # fmt: skip
+    )
+
+
+def _kept_name(place: Place) -> str:
+    name = _PLACE_NAMES.get(place.kind, "%(name)s") % {"name": place.name, "position": place.name}
+    return f"{name} ({place.column})"
 
 
 def count_places(result: Redaction) -> int:
@@ -175,7 +190,7 @@ def _group(place: Place, row: dict[str, Any]) -> Group:
         return Group(
             "message",
             row.get("agent__agent_id", ""),
-            role=row.get("role", ""),
+            role=_(ROLE_LABELS.get(row.get("role", ""), OTHER_ROLE)),
             position=place.name,
             branch=row.get("branch", 0),
             message=place.key,

@@ -21,6 +21,7 @@ from django_agent_sessions.admin.formatting import (
     format_tokens,
 )
 from django_agent_sessions.conf import get_settings
+from django_agent_sessions.content.role_labels import OTHER_ROLE, ROLE_LABELS
 from django_agent_sessions.queries.message_pages import MessagePreview
 from django_agent_sessions.values.prices import cost_of
 
@@ -72,16 +73,7 @@ class Markup(PieceMarkup):
         _ = self._translate
         if silent:
             return _("Tool results")
-        match role:
-            case "user":
-                return _("User")
-            case "assistant":
-                return _("Assistant")
-            case "tool":
-                return _("Tool")
-            case "system":
-                return _("System")
-        return _("Other")
+        return _(ROLE_LABELS.get(role, OTHER_ROLE))
 
     def _group(self, group: MessageGroup) -> SafeString:
         """Return consecutive messages; several with tool calls only are folded."""

@@ -247,4 +247,4 @@ def test_ids_that_stay_are_named(browser, store):
     page = preview(browser, session, **TEXT)
 
     assert "An id also contains a match" in shown(page)
-    assert "session, session_id" in shown(page)
+    assert "Session (session_id)" in shown(page)
