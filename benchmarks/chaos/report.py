@@ -58,14 +58,19 @@ def _operations(result: Result) -> str:
 
 
 def _faults(result: Result) -> str:
+    """Return the errors that surfaced during each fault, and the faults without any."""
     surfaced = _surfaced(result)
-    rows = []
+    rows, quiet = [], []
     for kind, times in sorted(Counter(fault.kind for fault in result.faults).items()):
-        longest = max(f.ended - f.began for f in result.faults if f.kind == kind)
-        rows.append([kind, times, f"{longest:.1f} s", *_errors(surfaced, kind)])
-    rows.append(["none at that time", "", "", *_errors(surfaced, "")])
-    head = ["fault", "times", "longest", "errors that surfaced", "in transactions of the caller"]
-    return table(head, rows, "lrrll")
+        errors = _errors(surfaced, kind)
+        if errors == [DASH, DASH]:
+            quiet.append(f"{kind} ({times})")
+        else:
+            rows.append([f"{kind} ({times})", *errors])
+    rows.append(["none at that time", *_errors(surfaced, "")])
+    head = ["fault (times)", "errors that surfaced", "in transactions of the caller"]
+    without = f"\n\nWithout an error: {', '.join(quiet)}." if quiet else ""
+    return f"{table(head, rows, 'lll')}{without}"
 
 
 def _sum(result: Result) -> str:
