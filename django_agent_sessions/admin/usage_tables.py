@@ -149,6 +149,7 @@ class UsageTables:
             )
             for dimension in DIMENSIONS
         }
+        self._ratings = usage.ratings_by(shown.days, until=shown.last)
         self._grown = {name: self._most_grown(name) for name in DIMENSIONS}
         owners = [*self._figures["owner"][:SHOWN], *self._grown["owner"]]
         self._owners = user_names({one.key for one in owners if one.key})
@@ -236,6 +237,7 @@ class UsageTables:
             *([] if dimension == "model" else [UsageColumn(sessions)]),
             *map(UsageColumn, (_("Tokens in"), _("Tokens out"), _("p50"), _("p95"))),
             *([self._sortable("cost", _("Cost"))] if has_prices() else []),
+            UsageColumn(_("Good / bad")),
             UsageColumn(pgettext("difference", "Change")),
         ]
         most = max(map(self._now, figures), default=0)
@@ -253,7 +255,9 @@ class UsageTables:
         return UsageColumn(name, self._range.query(sort=sort), sort == self._range.sort)
 
     def _cells(self, dimension: Dimension, one: usage.KeyFigures) -> list[str]:
-        return [*figure_cells(one, sessions=dimension != "model"), self._change(one)]
+        ratings = self._ratings[dimension].get(one.key)
+        rated = f"{format_integer(ratings.good)} / {format_integer(ratings.bad)}" if ratings else ""
+        return [*figure_cells(one, sessions=dimension != "model"), rated, self._change(one)]
 
     def _row(
         self, dimension: Dimension, one: usage.KeyFigures, bar: str, cells: Sequence[str]

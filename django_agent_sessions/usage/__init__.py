@@ -24,7 +24,7 @@ from .figures import (
     total,
 )
 from .histograms import percentile
-from .ratings import DayRatings, daily_ratings, midnight
+from .ratings import DayRatings, Ratings, daily_ratings, midnight, ratings_by
 from .rollups import RollUpResult, rebuild, roll_up
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "Figures",
     "KeyFigures",
     "MonthFigures",
+    "Ratings",
     "RollUpResult",
     "amount",
     "by_month",
@@ -43,6 +44,7 @@ __all__ = [
     "first_day",
     "midnight",
     "percentile",
+    "ratings_by",
     "rebuild",
     "roll_up",
     "today",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 from django.db.models.functions import TruncDate
 
 from django_agent_sessions.db import bridge
@@ -18,6 +19,25 @@ from .rollups import day_of
 
 NEWEST = 50_000
 """Rows of feedback that are counted at most, the newest ones."""
+
+
+_COUNTS = {
+    "good": Count("pk", filter=Q(value=MessageFeedback.Value.GOOD)),
+    "bad": Count("pk", filter=Q(value=MessageFeedback.Value.BAD)),
+}
+_KEYS = {
+    "agent": "message__agent__agent_id",
+    "model": "message__model",
+    "owner": "session__owner_id",
+    "namespace": "session__namespace",
+}
+
+
+class Ratings(NamedTuple):
+    """Numbers of good and of bad ratings."""
+
+    good: int
+    bad: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,32 +71,62 @@ def daily_ratings(
     Returns:
         One entry per day, oldest first.
     """
-    first, last = span(days, until)
-    rows = MessageFeedback.objects.using(bridge.database(using)).filter(
-        pk__gte=first_id_for_time(midnight(first)),
-        pk__lt=first_id_for_time(midnight(last + timedelta(1))),
-    )
-    complete_from = first
-    for key in rows.order_by("-pk").values_list("pk", flat=True)[NEWEST : NEWEST + 1]:
-        rows = rows.filter(pk__gt=key)
-        complete_from = day_of(time_of_id(key)) + timedelta(1)
+    first, _last = span(days, until)
+    rows, complete_from = _newest(days, until, using)
     zone = UTC if settings.USE_TZ else None
     counted = {
         day: (good, bad)
         for day, good, bad in rows.order_by()
         .annotate(day=TruncDate("created_at", tzinfo=zone))
         .values("day")
-        .annotate(
-            good=Count("pk", filter=Q(value=MessageFeedback.Value.GOOD)),
-            bad=Count("pk", filter=Q(value=MessageFeedback.Value.BAD)),
-        )
-        .values_list("day", "good", "bad")
+        .annotate(**_COUNTS)
+        .values_list("day", *_COUNTS)
     }
     known = (first + timedelta(number) for number in range(days))
     return [
         DayRatings(day, *(counted.get(day, (0, 0)) if day >= complete_from else (None, None)))
         for day in known
     ]
+
+
+def ratings_by(
+    days: int, *, until: date | None = None, using: str | None = None
+) -> dict[str, dict[str, Ratings]]:
+    """Count the ratings of messages of some days by agent, model, owner and namespace.
+
+    They are counted as by :func:`daily_ratings`, of the newest 50,000 rows of feedback. The owner
+    is that of the conversation.
+
+    Args:
+        days: Number of days.
+        until: The last day; by default today.
+        using: The database alias.
+
+    Returns:
+        The ratings by key, for each of ``"agent"``, ``"model"``, ``"owner"`` and ``"namespace"``.
+        The keys are those of ``top``.
+    """
+    rows, _complete_from = _newest(days, until, using)
+    grouped = rows.order_by().values(*_KEYS.values()).annotate(**_COUNTS)
+    found: dict[str, dict[str, Ratings]] = {name: {} for name in _KEYS}
+    for *keys, good, bad in grouped.values_list(*_KEYS.values(), *_COUNTS):
+        for ratings, key in zip(found.values(), keys, strict=True):
+            name = "" if key is None else str(key)
+            before = ratings.get(name, Ratings(0, 0))
+            ratings[name] = Ratings(before.good + good, before.bad + bad)
+    return found
+
+
+def _newest(days: int, until: date | None, using: str | None) -> tuple[QuerySet[Any], date]:
+    """Return the newest feedback of some days, and the day from which on it is complete."""
+    first, last = span(days, until)
+    rows = MessageFeedback.objects.using(bridge.database(using)).filter(
+        pk__gte=first_id_for_time(midnight(first)),
+        pk__lt=first_id_for_time(midnight(last + timedelta(1))),
+    )
+    for key in rows.order_by("-pk").values_list("pk", flat=True)[NEWEST : NEWEST + 1]:
+        return rows.filter(pk__gt=key), day_of(time_of_id(key)) + timedelta(1)
+    return rows, first
 
 
 def midnight(day: date) -> datetime:

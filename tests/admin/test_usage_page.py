@@ -20,7 +20,13 @@ from django.utils import timezone
 from django_agent_sessions import usage
 from django_agent_sessions.admin import charts, usage_tables
 from django_agent_sessions.admin.formatting import format_compact, format_duration
-from django_agent_sessions.models import AuditEvent, Session, UsageRollup
+from django_agent_sessions.models import (
+    AuditEvent,
+    MessageFeedback,
+    Session,
+    SessionMessage,
+    UsageRollup,
+)
 from django_agent_sessions.store import SessionStore
 from tests.usage.usage_data import join, say, start
 
@@ -228,6 +234,20 @@ def costly(now, ada):
         figures = {"cost": number * 10**9, "last_activity_at": at}
         Session.objects.filter(pk=session.pk).update(message_count=9 - number, **figures)
     usage.roll_up(until=now + timedelta(days=1))
+
+
+def test_ratings_are_shown_by_agent_model_owner_and_namespace(admin_client, now, ada):
+    session = start("rated", now - timedelta(days=2), ada, "shop")
+    say(join(session), [now - timedelta(days=1)] * 4, model="m")
+    messages = SessionMessage.objects.order_by("pk")
+    for message, value in zip(messages, (1, 1, -1, 0), strict=True):
+        MessageFeedback.objects.create(session=session, message=message, value=value)
+    usage.roll_up(until=now + timedelta(days=1))
+
+    page = admin_client.get(PAGE)
+
+    for heading in ("agents", "models", "owners", "namespaces"):
+        assert "2 / 1" in rows_of(page, f"usage-{heading}")[0]
 
 
 def test_the_sessions_with_the_highest_figures_are_linked(admin_client, costly, settings):
@@ -479,10 +499,12 @@ def test_the_page_takes_the_same_statements_for_little_and_for_much(client, now)
     # One of the days, and for each of four dimensions one of sums and one of latencies.
     assert sum("agent_sessions_usagerollup" in sql for sql in ours) == 9
     assert sum("agent_sessions_usagecursor" in sql for sql in ours) == 1
-    assert sum("agent_sessions_messagefeedback" in sql for sql in ours) == 2
-    assert not any("agent_sessions_sessionmessage" in sql for sql in much)
-    assert len(much) == 17
-    assert len(statements("7")) == 19
+    assert sum("agent_sessions_messagefeedback" in sql for sql in ours) == 4
+    # Messages are read only for the agents and models of those that were rated.
+    read = [sql for sql in much if "agent_sessions_sessionmessage" in sql]
+    assert ["agent_sessions_messagefeedback" in sql for sql in read] == [True]
+    assert len(much) == 19
+    assert len(statements("7")) == 21
     assert reverse("admin:agent_sessions_usagerollup_changelist") == PAGE
 
 

@@ -297,6 +297,46 @@ def test_ratings_are_counted_by_day_and_bounded(monkeypatch):
     assert counted() == [(None, None), (None, None), (0, 1), (0, 1)]
 
 
+def test_ratings_are_counted_by_agent_model_owner_and_namespace(monkeypatch, ada, bob):
+    rows = []
+    for name, agent, owner, model in (
+        ("a", "x", ada, "m"),
+        ("b", "x", bob, ""),
+        ("c", "y", None, "m"),
+    ):
+        session = start(name, NOON, owner, "shop" if owner else "")
+        say(join(session, agent), [NOON], model=model)
+        rows.append(SessionMessage.objects.get(session=session))
+
+    def rate(row: SessionMessage, value: int, at: datetime = NOON) -> None:
+        MessageFeedback.objects.create(
+            id=key_made_at(at),
+            session_id=row.session_id,
+            message=row,
+            value=value,
+            source=f"{MessageFeedback.objects.count()}",
+        )
+
+    rate(rows[0], 1, NOON - timedelta(hours=1))
+    rate(rows[0], 1)
+    rate(rows[0], -1)
+    rate(rows[0], 1, NOON - timedelta(days=3))
+    rate(rows[1], -1)
+    rate(rows[2], 0)
+
+    with CaptureQueriesContext(connection) as captured:
+        found = usage.ratings_by(2, until=NOON.date())
+    assert len(captured) == 2
+    assert found == {
+        "agent": {"x": (2, 2), "y": (0, 0)},
+        "model": {"m": (2, 1), "": (0, 1)},
+        "owner": {str(ada.pk): (2, 1), str(bob.pk): (0, 1), "": (0, 0)},
+        "namespace": {"shop": (2, 2), "": (0, 0)},
+    }
+    monkeypatch.setattr(ratings, "NEWEST", 4)
+    assert usage.ratings_by(2, until=NOON.date())["agent"] == {"x": (1, 2), "y": (0, 0)}
+
+
 def test_a_sum_has_the_percentiles_of_all_latencies_together():
     agent = join(start("one", NOON))
     say(agent, [NOON] * 9, latency_ms=100)
