@@ -66,14 +66,14 @@ def page(
 
 
 def write(path: Path, text: str, databases: Sequence[Database] = ()) -> None:
-    """Put the results into a page between its marks, with charts in ``images`` beside it."""
+    """Put the results into a page between its marks, with charts in the documentation's ``images``."""
     replace_between(path, BEGIN, END, text)
     for database in databases:
         # Matplotlib is in the environment of `make bench` only.
         from . import chart
 
         for theme in THEMES:
-            picture = path.parent / "images" / f"{database.picture}-{theme}.svg"
+            picture = path.parent.parent / "images" / f"{database.picture}-{theme}.svg"
             picture.parent.mkdir(exist_ok=True)
             chart.draw(database.measured, theme, picture)
 
