@@ -66,7 +66,7 @@ def page(
 
 
 def write(path: Path, text: str, databases: Sequence[Database] = ()) -> None:
-    """Put the results into a page between its marks, with charts in the documentation's ``images``."""
+    """Put the results into a page between its marks, and charts into ``docs/images``."""
     replace_between(path, BEGIN, END, text)
     for database in databases:
         # Matplotlib is in the environment of `make bench` only.
