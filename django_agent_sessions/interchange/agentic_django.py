@@ -1,7 +1,7 @@
 """Reading of the tables of agentic-django 0.5, which need not be installed.
 
-Its session keys are unique for each owner. The imported session has the owner's primary key as its
-scope, so that two owners may have sessions with the same key.
+Its session keys are unique for each owner only. Therefore the scope of an imported session is the
+primary key of the user with the owner's name, or the key in the source if there is no such user.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from django.db import DEFAULT_DB_ALIAS
 from .openai_rows import parse_object
 from .openai_sources import DjangoDatabase, as_text
 from .openai_tables import Columns, Database, OpenAITablesSource
+from .owner_mapping import key_of_name
 from .sources import Skipped
 
 _SESSIONS, _ITEMS = "agentic_django_agentsession", "agentic_django_agentsessionitem"
@@ -37,7 +38,7 @@ class AgenticDjangoSource(OpenAITablesSource):
         self._using = using
         connect = functools.partial(DjangoDatabase, using, self.kind)
         super().__init__(connect, _SESSIONS, _ITEMS)
-        self._username = functools.lru_cache(maxsize=10_000)(self._find_username)
+        self._name_and_scope = functools.lru_cache(maxsize=10_000)(self._find_name_and_scope)
 
     def _data(self) -> str:
         return as_text("payload", self._using)
@@ -48,10 +49,8 @@ class AgenticDjangoSource(OpenAITablesSource):
         [owner_id] = more
         # A UUID is text on some databases.
         owner = get_user_model()._meta.pk.to_python(owner_id)
-        columns = {
-            "scope": str(owner),
-            "owner": {"id": str(owner), "username": self._username(owner)},
-        }
+        name, scope = self._name_and_scope(owner)
+        columns = {"scope": scope, "owner": {"id": str(owner), "username": name}}
         rows = database.run(
             f"SELECT {as_text('metadata', self._using)} FROM {database.quote(_SESSIONS)} "
             "WHERE id = %s",
@@ -63,7 +62,9 @@ class AgenticDjangoSource(OpenAITablesSource):
             return columns, [Skipped(f"{_SESSIONS} id={key}, metadata", metadata)]
         return {**columns, "metadata": metadata}, ()
 
-    def _find_username(self, key: Any) -> str | None:
+    def _find_name_and_scope(self, owner: Any) -> tuple[str | None, str]:
         model = get_user_model()
-        found = model._base_manager.using(self._using).filter(pk=key)
-        return found.values_list(model.USERNAME_FIELD, flat=True).first()
+        found = model._base_manager.using(self._using).filter(pk=owner)
+        name = found.values_list(model.USERNAME_FIELD, flat=True).first()
+        key = None if name is None else key_of_name(name)
+        return name, str(owner if key is None else key)

@@ -138,16 +138,10 @@ def owners_from_source(*, using: str | None = None) -> OwnerOf:
 
     @functools.lru_cache(maxsize=100_000)
     def key_of(name: str) -> Any:
-        field = get_user_model().USERNAME_FIELD
-        found: list[Any] = []
-        # No name contains half a surrogate pair.
-        with contextlib.suppress(ValueError):
-            rows = users(bridge.database(using)).filter(**{field: name})
-            # Compared here too, because a database may ignore case.
-            found = [key for key, stored in rows.values_list("pk", field) if stored == name]
-        if not found:
+        key = key_of_name(name, using=using)
+        if key is None:
             raise SessionNotFoundError(f"user {name!r} does not exist")
-        return found[0]
+        return key
 
     def find(session: SourceSession) -> Any:
         if "owner" not in session.columns:
@@ -158,12 +152,25 @@ def owners_from_source(*, using: str | None = None) -> OwnerOf:
         if owner is None:
             return NOBODY
         name = owner.get("username") if isinstance(owner, dict) else None
-        # PostgreSQL would reject NUL, and abort a transaction.
-        if not isinstance(name, str) or "\0" in name:
+        if not isinstance(name, str):
             raise SessionNotFoundError("the source does not name a user")
         return key_of(name)
 
     return find
+
+
+def key_of_name(name: str, *, using: str | None = None) -> Any:
+    """Return the primary key of the user with exactly this name, or None."""
+    # PostgreSQL would reject NUL, and abort a transaction.
+    if "\0" in name:
+        return None
+    field = get_user_model().USERNAME_FIELD
+    # No name contains half a surrogate pair.
+    with contextlib.suppress(ValueError):
+        rows = users(bridge.database(using)).filter(**{field: name})
+        # Compared here too, because a database may ignore case.
+        return next((key for key, stored in rows.values_list("pk", field) if stored == name), None)
+    return None
 
 
 def find_user(name: str, column: str = "user", *, using: str | None = None) -> Any:
