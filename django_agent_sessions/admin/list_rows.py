@@ -26,7 +26,7 @@ _MAX_WORDS = 100
 logger = logging.getLogger(__name__)
 
 
-class LastMessage(NamedTuple):
+class ListedMessage(NamedTuple):
     """How the last message of a session begins, and when it was written."""
 
     created_at: datetime
@@ -46,7 +46,7 @@ class SessionRowData:
     """The beginning of the conversation, if the session has no title."""
     snippet: str = ""
     """The HTML of the words around what a search found."""
-    last: LastMessage | None = None
+    last: ListedMessage | None = None
     status: str = ""
     """Why it does not run, if the column is shown: see ``run_status``."""
 
@@ -78,14 +78,14 @@ def opening_words(sessions: Collection[UUID], using: str) -> dict[UUID, str]:
 
 def last_messages(
     sessions: Collection[UUID], using: str, *, readable: Collection[UUID]
-) -> dict[UUID, LastMessage]:
+) -> dict[UUID, ListedMessage]:
     """Return the last message of each session, with its first words if the session is readable."""
     if not sessions:
         return {}
     rows = _one_of_each(sessions, using, order="-id")
     found = rows.values_list("session", "created_at", *beginning_columns(_MAX_WORDS))
     return {
-        key: LastMessage(moment, _words(key, begins) if key in readable else "")
+        key: ListedMessage(moment, _words(key, begins) if key in readable else "")
         for key, moment, *begins in found
     }
 

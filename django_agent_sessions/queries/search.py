@@ -176,7 +176,7 @@ def find_messages(
     return sorted(key for key, _ in by_original.values())
 
 
-def terms(query: str) -> list[str]:
+def query_terms(query: str) -> list[str]:
     """Return the words and quoted phrases of a query."""
     return [phrase or word for phrase, word in _TERM.findall(query)][:MAX_TERMS]
 
@@ -184,7 +184,7 @@ def terms(query: str) -> list[str]:
 def contains_terms(column: str, query: str) -> Q:
     """Return the condition that a text contains all words and phrases of a query."""
     condition = Q()
-    for term in terms(query):
+    for term in query_terms(query):
         condition &= Q(**{f"{column}__icontains": term})
     return condition
 
@@ -196,7 +196,7 @@ def excerpt_of(query: str, column: str = "text") -> Func:
     """
     places = [
         NullIf(StrIndex(Lower(column), Lower(Value(text))), Value(0))
-        for text in (query.strip(), *terms(query)[:1])
+        for text in (query.strip(), *query_terms(query)[:1])
     ]
     place = Coalesce(*places, Value(1))
     return Substr(column, Greatest(place - _EXCERPT_LEAD, 1), _EXCERPT)
