@@ -37,6 +37,7 @@ from django_agent_sessions.models import AuditEvent, MessageFeedback, Session
 from django_agent_sessions.values.owners import owner_key
 
 from . import charts
+from .error_texts import error_text
 from .formatting import format_cost, format_integer, format_moment, format_tokens, has_prices
 from .list_rows import with_readable_titles
 from .permissions import SessionPermission, may_act, reach, require
@@ -312,7 +313,7 @@ def erase_view(person: _Person) -> HttpResponse:
                 return _receipt_page(person, run(**form.cleaned_data))
             except AgentSessionsError as raised:
                 # Such as a legal hold: the error texts contain ids only.
-                error = str(raised)
+                error = error_text(raised)
     return person.render("person_erase", receipt=found, form=form, seen=seen, error=error)
 
 

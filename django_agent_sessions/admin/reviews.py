@@ -27,6 +27,7 @@ from django_agent_sessions.models.review import MAX_LABEL
 from django_agent_sessions.models.users import users
 from django_agent_sessions.store.contents import MAX_NOTE
 
+from .error_texts import error_text
 from .permissions import reach
 from .transcript.viewers import Viewer, get_viewer_or_404
 
@@ -142,7 +143,7 @@ def review_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> Http
         raise Http404 from None
     except AgentSessionsError as error:
         # Bounds and legal hold: the texts of the errors contain ids only.
-        sent.add_error(None, str(error))
+        sent.add_error(None, error_text(error))
     context = {
         **model_admin.admin_site.each_context(request),
         "title": _("Edit note") if note else _("Review message") if message else _("Review"),

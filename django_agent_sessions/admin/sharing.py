@@ -23,6 +23,7 @@ from django_agent_sessions.governance import sharing
 from django_agent_sessions.models import Participant, ShareLink
 from django_agent_sessions.models.users import users
 
+from .error_texts import error_text
 from .transcript.viewers import Viewer, get_viewer_or_404
 from .user_names import user_names
 
@@ -118,7 +119,7 @@ def _page(model_admin: Any, viewer: Viewer) -> HttpResponse:
         except SessionNotFoundError:
             raise
         except AgentSessionsError as error:
-            messages.error(request, str(error))
+            messages.error(request, error_text(error))
             done = ""
         if done:
             messages.success(request, done)

@@ -16,6 +16,7 @@ from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.content import detectors
 from django_agent_sessions.content.paths import Path, path_from_json, path_to_json
 from django_agent_sessions.governance.redaction import Block, Detect, Find, Scope, WholeMessage
+from django_agent_sessions.governance.redaction.scope_groups import SHORTEST_TEXT
 from django_agent_sessions.models import SessionMessage
 
 LONGEST = 2000
@@ -134,6 +135,9 @@ class ScopeForm(forms.Form):
         what = cleaned.get("what")
         if what == TEXT and "text" in cleaned and not cleaned["text"]:
             self.add_error("text", _("Enter the text to search for."))
+        elif what == TEXT and len(cleaned.get("text", "").strip()) < SHORTEST_TEXT:
+            least = _("Enter at least %(count)d characters to search for.")
+            self.add_error("text", least % {"count": SHORTEST_TEXT})
         if what == DETECT and "detectors" in cleaned and not cleaned["detectors"]:
             self.add_error("detectors", _("Choose at least one kind."))
         return cleaned

@@ -27,6 +27,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from django_agent_sessions import conf
+from django_agent_sessions.admin.error_texts import error_text
 from django_agent_sessions.admin.permissions import SessionPermission, reach
 from django_agent_sessions.admin.reason_form import ReasonForm
 from django_agent_sessions.admin.transcript.viewers import Viewer, get_viewer_or_404
@@ -99,7 +100,7 @@ def redact_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> Http
         raise Http404 from None
     except AgentSessionsError as error:
         # Legal hold, conflict, size or work: the error texts contain ids only.
-        form.add_error(None, str(error))
+        form.add_error(None, error_text(error))
         return _form_response(model_admin, viewer, form)
 
 

@@ -27,6 +27,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
+from django_agent_sessions.admin.error_texts import error_text
 from django_agent_sessions.admin.reason_form import ReasonForm
 from django_agent_sessions.admin.transcript.viewers import Viewer, get_viewer_or_404
 from django_agent_sessions.exceptions import AgentSessionsError, SessionNotFoundError
@@ -349,7 +350,7 @@ def _confirmation_response(
         raise
     except AgentSessionsError as error:
         # Legal hold, conflict or a missing binary: the error texts contain ids only.
-        return render(question=question, error=str(error))
+        return render(question=question, error=error_text(error))
     messages.success(request, text)
     return HttpResponseRedirect(url)
 

@@ -79,8 +79,9 @@ export function announce(text) {
   byId("said").textContent = text;
 }
 
-/** The language of the page, for dates and numbers. */
-export const language = document.documentElement.lang || undefined;
+/** The language of the page, for dates and numbers; as in the reader's region, if it is theirs. */
+const page = document.documentElement.lang;
+export const language = navigator.languages.find((each) => each.split("-")[0] === page) ?? page;
 
 const DAY = 24 * 60 * 60 * 1000;
 
