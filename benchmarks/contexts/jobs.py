@@ -1,4 +1,4 @@
-"""Background jobs of Celery and of Django's tasks, by the recipe in ``docs/how-to/contexts.md``."""
+"""Background jobs of Celery and of Django's tasks, by the recipe in ``docs/how-to/celery.md``."""
 
 from __future__ import annotations
 

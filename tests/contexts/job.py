@@ -1,4 +1,4 @@
-"""A background job as ``docs/how-to/contexts.md`` writes it, in a worker that tests kill.
+"""A background job as ``docs/how-to/celery.md`` writes it, in a worker that tests kill.
 
 ``python -m tests.contexts.job SDK SESSION`` reads lines ``TEXT JOB_ID STOP`` from its input. For
 each it forks a worker, which prints its process id, runs the job, and prints the answer. If
@@ -24,7 +24,7 @@ from django.conf import settings
 from django_agent_sessions.values.owners import NOBODY
 from tests.contexts.writer import tell
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "contexts.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "celery.md"
 STEPS = ("asked", "called", "returned", "answered")
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -17,11 +20,12 @@ from django.utils import timezone
 from sphinx.util import inspect as sphinx_inspect
 
 from django_agent_sessions.exceptions import SessionNotFoundError
-from django_agent_sessions.models import Session
+from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import NewMessage
+from example_project.chat.offline.strands_model import OfflineStrandsModel
 from tests.store.test_async import SYNC
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -110,7 +114,7 @@ def test_members_of_a_projects_own_teams_reach_what_their_roles_allow() -> None:
 
 @pytest.mark.django_db
 def test_code_that_decides_by_itself_reaches_a_users_session() -> None:
-    last_seen = example("tutorial.md", "last_seen")
+    last_seen = example("how-to/views.md", "last_seen")
     session = SessionStore(owner=User.objects.create_user("ada")).open("talk")
 
     assert last_seen("talk") == session.last_activity_at
@@ -211,3 +215,21 @@ def test_the_documentation_shows_the_parameters_of_a_twin(kind, name):
     assert sphinx_inspect.iscoroutinefunction(twin)
     assert sphinx_inspect.getdoc(twin) == f"Async twin of :meth:`{name}`."
     assert (twin.__name__, twin.__qualname__) == (f"a{name}", f"{kind.__name__}.a{name}")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_celery_task_that_is_delivered_twice_answers_once(monkeypatch) -> None:
+    def shared_task(**options: Any) -> Any:
+        assert options == {"bind": True, "acks_late": True, "reject_on_worker_lost": True}
+        return lambda function: function
+
+    monkeypatch.setitem(sys.modules, "celery", SimpleNamespace(shared_task=shared_task))
+    reply = example("how-to/celery.md", "reply", model=OfflineStrandsModel())
+    ada = User.objects.create_user("ada")
+    delivery = SimpleNamespace(request=SimpleNamespace(id=str(uuid4())))
+
+    text = "Hello, my name is Ada."
+    answers = {reply(delivery, ada.pk, "talk", text).strip() for _ in range(2)}
+
+    assert len(answers) == 1
+    assert SessionMessage.objects.filter(session__session_id="talk").count() == 2

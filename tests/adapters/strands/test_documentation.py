@@ -98,8 +98,8 @@ def test_a_conflict_is_answered_before_a_run_and_within_it():
 
 
 def answer_in_a_job() -> Any:
-    """The ``answer`` of the page about contexts."""
-    page = (ROOT / "docs/how-to/contexts.md").read_text()
+    """The ``answer`` of the page about background jobs."""
+    page = (ROOT / "docs/how-to/celery.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (block,) = (block for block in blocks if "def answer(" in block)
     namespace: dict[str, Any] = {}
