@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -21,7 +22,7 @@ from . import master_keys
 from .envelope import cipher_of, unwrap, wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -77,8 +78,6 @@ class DataKeys:
         self._current: TimedCache[str, CachedKey] = TimedCache(seconds)
         self._by_id: TimedCache[str, CachedKey] = TimedCache(seconds)
         self._masters: TimedCache[None, master_keys.MasterKeys] = TimedCache(seconds)
-        # A key whose transaction is rolled back must not encrypt anything afterwards.
-        self._uncommitted: set[str] = set()
 
     @property
     def alias(self) -> str:
@@ -104,9 +103,11 @@ class DataKeys:
         """Return the key that encrypts an owner's content; create it if there is none."""
         if (found := self._current.get(owner)) is not None:
             return found
+        if (new := self._new_key(owner)) is not None:
+            return new
         found = self._unwrapped(self._newest(owner) or self.create(owner, 1))
-        if found.id not in self._uncommitted:
-            self._keep(owner, found)
+        if self._new_key(owner) is None:
+            self.keep(owner, found)
         return found
 
     def find(self, key_id: str) -> CachedKey:
@@ -140,8 +141,7 @@ class DataKeys:
         if stored is None:
             raise EncryptionKeyError("another process deleted a new data key; try again")
         if stored.pk == key and connections[self.alias].in_atomic_block:
-            self._uncommitted.add(key.hex)
-            transaction.on_commit(lambda: self._committed(row), self.alias)
+            transaction.on_commit(_NewKey(self, owner, self._unwrapped(row)), self.alias)
         return stored
 
     def ids(self, owner: str) -> list[str]:
@@ -152,6 +152,8 @@ class DataKeys:
     def destroy(self, ids: Sequence[str]) -> None:
         """Delete keys, and forget all that are in memory."""
         DataKey.objects.using(self.alias).filter(pk__in=list(map(UUID, ids))).delete()
+        for new in self._new_keys():
+            new.is_destroyed = new.is_destroyed or new.key.id in ids
         self.forget()
 
     def rotate(self) -> int:
@@ -194,13 +196,23 @@ class DataKeys:
             self.masters().get(row.master), _context(row.pk, row.owner), row.wrapped, failed
         )
 
-    def _committed(self, row: DataKey) -> None:
-        self._uncommitted.discard(row.pk.hex)
-        self._keep(row.owner, self._unwrapped(row))
-
-    def _keep(self, owner: str, key: CachedKey) -> None:
+    def keep(self, owner: str, key: CachedKey) -> None:
+        """Keep an owner's newest key, which is committed."""
         self._current.put(owner, key)
         self._by_id.put(key.id, key)
+
+    def _new_keys(self) -> Iterator[_NewKey]:
+        """Yield the keys that this thread's transaction has created, newest first.
+
+        Django forgets what follows a commit if the transaction or its savepoint is rolled back.
+        """
+        for _, action, *_ in reversed(connections[self.alias].run_on_commit):
+            if isinstance(action, _NewKey) and action.keys is self:
+                yield action
+
+    def _new_key(self, owner: str) -> CachedKey | None:
+        mine = (new for new in self._new_keys() if new.owner == owner and not new.is_destroyed)
+        return next((new.key for new in mine), None)
 
     def _unwrapped(self, row: DataKey) -> CachedKey:
         return CachedKey(row.pk.hex, cipher_of(self.unwrapped(row)))
@@ -216,6 +228,20 @@ class DataKeys:
             # The snapshot of the transaction may be older than the key.
             row = rows().select_for_update().first()
         return row
+
+
+@dataclass
+class _NewKey:
+    """A key that only its transaction may use before the commit; called after it."""
+
+    keys: DataKeys
+    owner: str
+    key: CachedKey
+    is_destroyed: bool = False
+
+    def __call__(self) -> None:
+        if not self.is_destroyed:
+            self.keys.keep(self.owner, self.key)
 
 
 def _context(key: UUID, owner: str) -> str:

@@ -170,6 +170,42 @@ def test_a_key_is_read_by_no_statement_once_its_transaction_has_committed(
         encrypted.key_for(session.id)
 
 
+def test_the_first_transaction_of_an_owner_reads_its_new_key_once(
+    encrypted, store, django_assert_num_queries
+):
+    with transaction.atomic():
+        session = store.open("s", title="A title")
+        key = encrypted.key_for(session.id)
+        with django_assert_num_queries(0):
+            assert encrypted.key_for(session.id).id == key.id
+
+
+def test_a_key_of_a_savepoint_that_is_rolled_back_encrypts_nothing_later(encrypted, store):
+    with transaction.atomic():
+        with transaction.atomic():
+            store.open("s", title="A title")
+            transaction.set_rollback(True)
+        agent = store.agents.open(store.open("s", title="Another title"))
+        store.append(agent, user("b"))
+
+    encrypted.forget()
+    assert store.payloads(agent) == [user("b")]
+    assert store.open("s").title == "Another title"
+
+
+def test_a_key_that_its_own_transaction_destroys_encrypts_nothing_later(encrypted, store):
+    with transaction.atomic():
+        session = store.open("s")
+        first = encrypted.key_for(session.id)
+        encrypted.destroy_keys([first.id])
+        agent = store.agents.open(session)
+        store.append(agent, user("b"))
+
+    assert encrypted.key_for(session.id).id != first.id
+    encrypted.forget()
+    assert store.payloads(agent) == [user("b")]
+
+
 def test_a_redaction_finds_encrypted_words_and_removes_them(encrypted, store, settings):
     session = store.open("s")
     agent = store.agents.open(session)
