@@ -12,7 +12,7 @@ from django.utils import timezone
 from django_agent_sessions import audit, signals
 from django_agent_sessions.db.write_hooks import send_after_commit
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
-from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE, LockedSessions
+from django_agent_sessions.models.deletion import ENCRYPTED, TOMBSTONE_NAMESPACE, LockedSessions
 from django_agent_sessions.models.holds import refuse_if_held
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def check_and_record_deletion(
     if origin is not instance:
         # Lock the row, so that no other process can put it under hold before it is deleted.
         # Deletions that begin with the session have locked it.
-        rows = Session.objects.using(using).select_for_update()
+        rows = Session.objects.using(using).select_for_update().defer(*ENCRYPTED)
         row = rows.order_by().filter(pk=instance.pk).first()
     if row is not None:
         refuse_if_held(row)

@@ -280,7 +280,7 @@ class _Run:
         # A session that another transaction has locked is in use: it is left to the next run.
         can_skip = connections[self.using].features.has_select_for_update_skip_locked
         locked = rows.filter(~Exists(running)).select_for_update(skip_locked=can_skip)
-        return list(locked.order_by("pk"))
+        return list(locked.order_by("pk").defer(*deletion.ENCRYPTED))
 
     def _delete_locked(self, sessions: list[Session]) -> AuditEvent:
         keys = [session.pk for session in sessions]

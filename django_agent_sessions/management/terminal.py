@@ -7,11 +7,12 @@ import sys
 import time
 from contextlib import suppress
 from io import TextIOWrapper
-from typing import ClassVar, NoReturn, TextIO
+from typing import Any, ClassVar, NoReturn, TextIO
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.exceptions import EncryptionError
 
 _SECONDS = 0.2
 _BAR_WIDTH = 24
@@ -85,9 +86,9 @@ _NO_READER = 141
 
 
 class StoppableCommand(BaseCommand):
-    """A command that explains its state when the user presses Ctrl-C.
+    """A command that explains its state when the user presses Ctrl-C or a key is missing.
 
-    Callers of ``call_command`` get the KeyboardInterrupt.
+    Callers of ``call_command`` get the KeyboardInterrupt, and a CommandError for the key.
     """
 
     stopped: ClassVar[str] = (
@@ -109,6 +110,13 @@ class StoppableCommand(BaseCommand):
             with suppress(BrokenPipeError):
                 self.stderr.write(self.stopped)
             end_without_reader(sys.stdout)
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        """Run the command; raise CommandError for content that cannot be decrypted."""
+        try:
+            return super().execute(*args, **options)
+        except EncryptionError as error:
+            raise CommandError(str(error)) from error
 
 
 def end_without_reader(stream: TextIO) -> NoReturn:

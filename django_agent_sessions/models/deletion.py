@@ -33,11 +33,18 @@ MAX_MESSAGES = 10_000
 TOMBSTONE_NAMESPACE = "\x7fdeleted"
 """Namespace of tombstones. No store can have it."""
 
+ENCRYPTED = ("title", "metadata")
+"""Columns of sessions that a deletion does not read, because their key may have been destroyed."""
+
 _BESIDE_MESSAGES = ("feedback", "notes", "labels", "review", "participants", "share_links")
 
 session_tombstoned = Signal()
 """Sent in each transaction that deletes only some messages of a session, which is locked and not
 under legal hold; arguments as of ``pre_delete``. The first one makes it a tombstone."""
+
+
+DeletionResult: TypeAlias = tuple[int, dict[str, int]]
+"""Result of a deletion in Django: the number of rows, and the numbers by model."""
 
 
 class LockedSessions(models.QuerySet[Any]):
@@ -46,9 +53,8 @@ class LockedSessions(models.QuerySet[Any]):
     The receivers of ``pre_delete`` would do that for each of them.
     """
 
-
-DeletionResult: TypeAlias = tuple[int, dict[str, int]]
-"""Result of a deletion in Django: the number of rows, and the numbers by model."""
+    def delete(self) -> DeletionResult:
+        return models.QuerySet.delete(self.defer(*ENCRYPTED))
 
 
 def can_commit_batches(using: str) -> bool:
@@ -66,7 +72,8 @@ def delete_sessions(sessions: models.QuerySet[Any]) -> DeletionResult:
             if is_large:
                 count += delete_session(rows.filter(pk=group[0]))
             else:
-                count.update(models.QuerySet.delete(rows.filter(pk__in=group))[1])
+                group_rows = rows.filter(pk__in=group).defer(*ENCRYPTED)
+                count.update(models.QuerySet.delete(group_rows)[1])
     return count.total(), dict(count)
 
 
@@ -83,7 +90,7 @@ def delete_session(
         # In a caller's transaction a savepoint would make SQLite write every page twice.
         with atomic(row.db) if in_batches else nullcontext():
             # Locked and read again, because a user may have put it under legal hold.
-            session = row.select_for_update().order_by().first()
+            session = row.select_for_update().order_by().defer(*ENCRYPTED).first()
             if session is None:
                 return count
             holds.refuse_if_held(session)

@@ -80,7 +80,8 @@ def lock_and_check(rows: models.QuerySet[Any]) -> list[Session]:
     Locked first, so that none is put under legal hold meanwhile.
     """
     sessions = _sessions_of(rows)
-    locked = list(sessions.select_for_update().order_by("pk"))
+    # Not the title and metadata, whose key may have been destroyed.
+    locked = list(sessions.select_for_update().order_by("pk").only("session_id", _HOLD))
     if held := [row for row in locked if row.legal_hold]:
         raise legal_hold_error(held)
     return locked

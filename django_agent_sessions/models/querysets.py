@@ -125,9 +125,11 @@ class SessionQuerySet(HeldQuerySet["tables.Session"]):
         holds.check_none_held(self.order_by() if not self.query.is_sliced else self)
         # Let Django raise its own error for querysets that it cannot delete.
         deletable = not (self.query.is_sliced or self.query.distinct or self.query.combinator)
-        if deletable and self._fields is None and deletion.can_commit_batches(self.db):  # type: ignore[attr-defined] # as Django checks it
+        if not deletable or self._fields is not None:  # type: ignore[attr-defined] # as Django checks it
+            return super().delete()
+        if deletion.can_commit_batches(self.db):
             return deletion.delete_sessions(self)
-        return super().delete()
+        return models.QuerySet.delete(self.defer(*deletion.ENCRYPTED))
 
     delete.alters_data = True  # type: ignore[attr-defined] # read by Django
     delete.queryset_only = True  # type: ignore[attr-defined] # read by Django

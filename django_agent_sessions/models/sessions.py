@@ -41,6 +41,7 @@ def cascade_unless_held(
     if not beside:
         # The admin's confirmation page would join the users.
         sub_objs = sub_objs.using(bridge.database()).select_related(None)
+    sub_objs = sub_objs.defer(*deletion.ENCRYPTED)
     if not sub_objs:
         return
     holds.check_none_held(sub_objs, "the user owns sessions")

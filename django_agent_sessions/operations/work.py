@@ -62,7 +62,7 @@ class SessionBatch:
     def locked(self, outcome: BatchOutcome) -> list[Session]:
         """Lock the sessions; skip those that were deleted or changed since they were found."""
         found = Session.objects.using(self.using).filter(pk__in=self.keys).order_by("pk")
-        rows = list(found.select_for_update())
+        rows = list(found.select_for_update().defer(*deletion.ENCRYPTED))
         matching = set(self.sessions.filter(pk__in=self.keys).values_list("pk", flat=True))
         gone = set(self.keys) - {row.pk for row in rows}
         outcome.skipped += [(key, GONE) for key in sorted(gone)]

@@ -8,17 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
-from django.db import connection, connections
+from django.core.management import CommandError, call_command
+from django.db import connection, connections, transaction
+from django.urls import reverse
+from django.utils import timezone
 
 from django_agent_sessions.exceptions import EncryptionKeyError
 from django_agent_sessions.governance import erased_keys
 from django_agent_sessions.governance.erasure import erase, verify
-from django_agent_sessions.models import AuditEvent, DataKey, Session, SessionMessage
+from django_agent_sessions.governance.retention import prune
+from django_agent_sessions.models import AuditEvent, DataKey, Session, SessionMessage, deletion
 from django_agent_sessions.store import SessionStore
 from tests.encryption.test_encryption import stored, user
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+NAMES = ("first", "second")
 
 
 def keys_of(person: Any) -> list[str]:
@@ -152,3 +157,103 @@ def test_words_that_others_have_stay_encrypted_while_the_key_is_replaced(
     texts = stored(SessionMessage, "message")
     assert len(texts) == 2
     assert all(text.startswith(f"enc1:{key}:") for text in texts)
+
+
+def by_store(person: Any) -> None:
+    mine = SessionStore(owner=person)
+    assert all(mine.delete(name) for name in NAMES)
+
+
+def by_queryset(person: Any) -> None:
+    Session.objects.filter(owner=person).delete()
+
+
+def by_queryset_in_a_transaction(person: Any) -> None:
+    with transaction.atomic():
+        Session.objects.filter(owner=person).delete()
+
+
+def by_the_user(person: Any) -> None:
+    person.delete()
+
+
+def by_prune(person: Any) -> None:
+    Session.objects.update(expires_at=timezone.now())
+    assert prune(owner=person).sessions.total() == len(NAMES)
+
+
+def by_an_instance(person: Any) -> None:
+    for row in Session.objects.only("id"):
+        row.delete()
+
+
+def by_messages(person: Any) -> None:
+    SessionMessage.objects.all().delete()
+    assert not SessionMessage.objects.exists()
+    by_queryset(person)
+
+
+@pytest.mark.parametrize(
+    "delete",
+    [
+        by_store,
+        by_queryset,
+        by_queryset_in_a_transaction,
+        by_the_user,
+        by_prune,
+        by_an_instance,
+        by_messages,
+    ],
+)
+def test_sessions_are_deleted_without_their_key(encrypt, ada, delete):
+    encrypted = encrypt(METADATA=True)
+    mine = SessionStore(owner=ada)
+    for name in NAMES:
+        session = mine.open(name, title="Lisbon", metadata={"note": "a word"})
+        agent = mine.agents.open(session)
+        mine.append_many(agent, [user("one"), user("two")])
+        mine.snapshots.take(agent)
+    encrypted.destroy_keys(keys_of(ada))
+    with pytest.raises(EncryptionKeyError, match="destroyed"):
+        str(list(Session.objects.all()))
+
+    delete(ada)
+
+    assert (Session.objects.count(), SessionMessage.objects.count()) == (0, 0)
+    deleted = AuditEvent.objects.filter(action=AuditEvent.Action.DELETED)
+    assert sum(len(event.details.get("sessions", [""])) for event in deleted) == len(NAMES)
+
+
+def test_a_large_session_is_deleted_without_its_key(encrypt, ada, monkeypatch):
+    monkeypatch.setattr(deletion, "MAX_MESSAGES", 2)
+    encrypted = encrypt()
+    mine = SessionStore(owner=ada)
+    agent = mine.agents.open(mine.open("large", title="Lisbon"))
+    mine.append_many(agent, [user(str(number)) for number in range(5)])
+    encrypted.destroy_keys(keys_of(ada))
+
+    assert mine.delete("large")
+
+    assert (Session.objects.count(), SessionMessage.objects.count()) == (0, 0)
+
+
+def test_the_page_that_confirms_a_deletion_of_the_user_needs_no_key(encrypt, ada, root):
+    encrypted = encrypt()
+    SessionStore(owner=ada).open("hers", title="Lisbon")
+    encrypted.destroy_keys(keys_of(ada))
+
+    url = reverse("admin:auth_user_delete", args=[ada.pk])
+    assert "hers" in root.get(url).content.decode()
+    root.post(url, {"post": "yes"})
+
+    assert not Session.objects.exists()
+
+
+def test_a_command_names_the_missing_key(encrypt, ada):
+    encrypted = encrypt()
+    mine = SessionStore(owner=ada)
+    mine.append(mine.agents.open(mine.open("hers")), user("one"))
+    encrypted.destroy_keys(keys_of(ada))
+
+    with pytest.raises(CommandError, match="destroyed"):
+        call_command("check_agent_sessions", stdout=StringIO())
