@@ -195,6 +195,7 @@ def test_the_form_says_that_a_text_with_formatting_in_it_is_not_found(browser, s
     ("data", "complaint"),
     [
         ({"what": "text", "text": "  "}, "Enter the text to search for."),
+        ({"what": "text", "text": " a "}, "Enter at least 2 characters to search for."),
         ({"what": "text", "text": "x" * 2001}, "at most 2000 characters"),
         ({"what": "detect"}, "Choose at least one kind."),
         ({"what": "detect", "detectors": "nose"}, "not one of the available choices"),
