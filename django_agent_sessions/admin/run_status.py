@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import logging
+from collections.abc import Collection, Iterator
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Case, Q, TextField, When
+from django.db.models import Case, Q, QuerySet, TextField, When
 from django.db.models.lookups import Contains, GreaterThan, LessThanOrEqual
 from django.utils.translation import gettext_lazy
 
+from django_agent_sessions.content import codec
+from django_agent_sessions.exceptions import EncryptionError
 from django_agent_sessions.models import SessionAgent, SessionMultiAgent
 from django_agent_sessions.models.fields import ExactJSONField
 from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.stored_text import StoredText
+
+logger = logging.getLogger(__name__)
 
 WAITING, FAILED = "waiting", "failed"
 
@@ -38,27 +43,39 @@ _ENDED = {"interrupted": WAITING, FAILED: FAILED}
 def run_status(sessions: Collection[UUID], using: str) -> dict[UUID, str]:
     """Return why sessions wait or failed, by two statements, for those of which it is known.
 
-    The caller may read these sessions: states are content. Encrypted states cannot be searched, so
-    they tell nothing.
+    The caller may read these sessions: states are content.
     """
     if not sessions:
         return {}
     found: dict[UUID, str] = {}
-    marked = Q()
-    for column, marker in _WAITING_MARKERS.items():
-        marked |= Q(Contains(StoredText(column, output_field=TextField()), marker))
-    agents = SessionAgent.objects.using(using).filter(marked, session__in=sessions)
-    states = [small_state("state"), small_state("internal_state")]
-    for session, *values in agents.values_list("session", *states)[:MAX_STATES]:
+    agents = SessionAgent.objects.using(using).filter(_may_wait(), session__in=sessions)
+    for session, *values in _read(agents, "state", "internal_state"):
         if waits(*values):
             found[session] = WAITING
     orchestrators = SessionMultiAgent.objects.using(using).filter(session__in=sessions)
-    ended = orchestrators.values_list("session", small_state("state"))
-    for session, state in ended[:MAX_STATES]:
+    for session, state in _read(orchestrators, "state"):
         status = _ENDED.get(str(member(state, "status")))
         if status and found.get(session) != WAITING:
             found[session] = status
     return found
+
+
+def _may_wait() -> Q:
+    """Return a condition that leaves out most states that tell nothing, unless they are sealed."""
+    condition = Q()
+    if codec.is_plain():
+        for column, marker in _WAITING_MARKERS.items():
+            condition |= Q(Contains(StoredText(column, output_field=TextField()), marker))
+    return condition
+
+
+def _read(rows: QuerySet[Any], *columns: str) -> Iterator[tuple[Any, ...]]:
+    try:
+        states = map(small_state, columns)
+        yield from rows.order_by("pk").values_list("session", *states)[:MAX_STATES]
+    except EncryptionError as error:
+        # The list is for all owners, and one of them may have no key any more.
+        logger.warning("the states of a page's sessions cannot be decrypted: %s", error)
 
 
 def waits(state: Any, internal: Any) -> bool:
