@@ -1,7 +1,9 @@
 """``python -m benchmarks.scale``: the admin's pages at a hundred times the data, in one run.
 
 Two sites, one with 10,000 messages in 200 sessions and one with 1,000,000 in 20,000, are asked in
-turns for the same pages. It needs PostgreSQL (PGHOST, PGPORT, PGUSER, PGPASSWORD) and 5 GB.
+turns for the same pages. With ``--sessions 1000000``, one site with so many sessions of two
+messages is asked for every page instead. It needs PostgreSQL (PGHOST, PGPORT, PGUSER, PGPASSWORD)
+and 5 GB.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import sys
 
 from benchmarks.tables import table, verdict
 
+from . import session_pages
 from .process import Process
 
 SMALL, LARGE = 10_000, 1_000_000
@@ -35,7 +38,14 @@ def main() -> int:
     """Run the measurement; return 0 if every page kept its bound."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
     parser.add_argument("--messages", type=int, default=LARGE, help="of the larger site")
-    messages = parser.parse_args().messages
+    parser.add_argument("--sessions", type=int, help="ask for every page of so many sessions")
+    parser.add_argument("--only", default="", help="the pages with this in their names")
+    parser.add_argument("--keep", action="store_true", help="keep the database of the sessions")
+    parser.add_argument("--kept", default="", help="the database that --keep has left")
+    given = parser.parse_args()
+    if given.sessions or given.kept:
+        return session_pages.measure(given.sessions or 0, given.only, given.keep, given.kept)
+    messages = given.messages
     sites = [
         Process(f"agent_sessions_scale_{count}_{os.getpid()}", count, "--load", "--pages")
         for count in (SMALL, messages)

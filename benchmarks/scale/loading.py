@@ -110,8 +110,8 @@ class Talk:
         return f"{_key(at)}\t{self.session}\t{self.agent}\t0\t{position}{columns}{at}\t{at}\n"
 
 
-def load(messages: int, *, pages: bool) -> dict[str, str]:
-    """Make the tables and fill them.
+def load(messages: int, *, pages: bool, each: int = MESSAGES) -> dict[str, str]:
+    """Make the tables and fill them, with this many messages in each session.
 
     Returns the keys of the sessions whose pages are opened, if it is for these: a usual one, a
     long one, and one with a large message.
@@ -123,9 +123,10 @@ def load(messages: int, *, pages: bool) -> dict[str, str]:
     person = users.create(username=PERSON)
     users.create_superuser(STAFF, password="x")
     others = users.bulk_create(
-        get_user_model()(username=f"user{number}") for number in range(max(10, messages // 5000))
+        get_user_model()(username=f"user{number}")
+        for number in range(max(10, messages // each // 100))
     )
-    talks = list(_talks(messages, person.pk, [user.pk for user in others], pages))
+    talks = list(_talks(messages, each, person.pk, [user.pk for user in others], pages))
     _copy(Session, _SESSION, (talk.session_row() for talk in talks))
     _copy(SessionAgent, _AGENT, (talk.agent_row() for talk in talks))
     with _without_indexes(SessionMessage):
@@ -133,7 +134,7 @@ def load(messages: int, *, pages: bool) -> dict[str, str]:
         _report(f"{messages:,} messages read", started)
     _report("indexes made", started)
     chosen = _open_pages(talks) if pages else {}
-    _vacuum()
+    vacuum()
     _report("vacuumed", started)
     return chosen
 
@@ -143,12 +144,12 @@ def partition(partitions: int) -> None:
     state = MigrationLoader(connection).project_state()
     with connection.schema_editor(atomic=True) as editor:
         PartitionMessages(partitions).database_forwards("agent_sessions", editor, state, state)
-    _vacuum()
+    vacuum()
 
 
-def _talks(messages: int, person: int, others: list[int], pages: bool) -> Iterator[Talk]:
+def _talks(messages: int, each: int, person: int, others: list[int], pages: bool) -> Iterator[Talk]:
     now = datetime.now(UTC).replace(second=0, microsecond=0)
-    lengths = [MESSAGES] * (messages // MESSAGES)
+    lengths = [each] * (messages // each)
     if pages:
         lengths.insert(len(lengths) // 2, LONG_PAGE)
     else:
@@ -230,7 +231,7 @@ def _open_pages(talks: list[Talk]) -> dict[str, str]:
     return chosen
 
 
-def _vacuum() -> None:
+def vacuum() -> None:
     with connection.cursor() as cursor:
         cursor.execute("VACUUM (ANALYZE, FREEZE)")
 

@@ -48,7 +48,11 @@ TEMPLATES = [
 ]
 # Few users send very many requests.
 REST_FRAMEWORK = {"DEFAULT_THROTTLE_RATES": {"agent-sessions": None, "agent-sessions-search": None}}
-AGENT_SESSIONS: dict[str, Any] = {"RETENTION": {"SESSIONS": {"*": {"IDLE": IDLE}}}}
+AGENT_SESSIONS: dict[str, Any] = {
+    "RETENTION": {"SESSIONS": {"*": {"IDLE": IDLE}}},
+    "METADATA_FILTERS": ["channel"],
+    "PRICES": {"model-1": {"input": 3, "output": 15}},
+}
 if os.environ.get("SCALE_SEARCH"):
     AGENT_SESSIONS["FULL_TEXT_SEARCH"] = "simple"
 if folder := os.environ.get("SCALE_EXPORTS"):

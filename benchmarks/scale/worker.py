@@ -21,7 +21,7 @@ from django.db import connection, reset_queries
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from benchmarks.scale import deleting, loading
+from benchmarks.scale import deleting, loading, surroundings
 from benchmarks.scale.work import Bench
 
 
@@ -32,10 +32,15 @@ def main() -> None:
     parser.add_argument("--load", action="store_true")
     parser.add_argument("--pages", action="store_true")
     parser.add_argument("--partitions", type=int, default=0)
+    parser.add_argument("--each", type=int, default=0, help="messages of each of many sessions")
     given = parser.parse_args()
     chosen: dict[str, str] = {}
     if given.load:
-        chosen = loading.load(given.messages, pages=given.pages)
+        each = given.each or loading.MESSAGES
+        chosen = loading.load(given.messages, pages=given.pages, each=each)
+    if given.load and given.each:
+        surroundings.surround()
+        loading.vacuum()
     if given.load and given.partitions:
         loading.partition(given.partitions)
     bench = None if given.pages else Bench(given.messages)
@@ -59,7 +64,11 @@ def _work(bench: Bench, work: str = "", delete: int = 0, large: int = 0) -> obje
     return time.perf_counter() - started
 
 
-def _page(client: Client, url: str, memory: bool = False) -> dict[str, Any]:
+def _page(
+    client: Client, url: str = "", memory: bool = False, keys: bool = False
+) -> dict[str, Any]:
+    if keys:
+        return surroundings.keys()
     reset_queries()
     if memory:
         tracemalloc.start()
@@ -77,6 +86,7 @@ def _page(client: Client, url: str, memory: bool = False) -> dict[str, Any]:
         "database": sum(float(query["time"]) for query in captured.captured_queries),
         "bytes": len(content),
         "peak": peak,
+        "queries": captured.captured_queries,
     }
 
 

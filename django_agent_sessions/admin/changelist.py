@@ -27,7 +27,7 @@ from django_agent_sessions.queries import replicas
 from django_agent_sessions.queries.search import SearchResult, find_sessions
 
 from .columns import COLUMNS_PARAMETER, SessionColumnsMixin, possible_columns
-from .filters import has_feedback, leased_until, reject_nul
+from .filters import first_feedback, leased_until, reject_nul
 from .keyset_changelist import AFTER, KeysetChangeList
 from .list_rows import (
     SessionRowData,
@@ -218,9 +218,9 @@ class SessionChangeList(KeysetChangeList):
         """Return the sessions of a page, and whether more follow in that direction."""
         listed = with_owners(self.queryset.defer("metadata", "origin"))
         sessions: Any = listed.annotate(
-            has_good=has_feedback(MessageFeedback.Value.GOOD),
-            has_bad=has_feedback(MessageFeedback.Value.BAD),
-            has_comment=has_feedback(MessageFeedback.Value.NEUTRAL),
+            has_good=first_feedback(MessageFeedback.Value.GOOD),
+            has_bad=first_feedback(MessageFeedback.Value.BAD),
+            has_comment=first_feedback(MessageFeedback.Value.NEUTRAL),
             leased_until=leased_until(),
         )
         if position is not None:

@@ -169,6 +169,15 @@ def has_feedback(*values: int) -> Exists:
     return Exists(rows.filter(value__in=values) if values else rows)
 
 
+def first_feedback(value: int) -> Subquery:
+    """Return the key of feedback with this value on a session, if there is some.
+
+    Without ``Exists``, of which PostgreSQL would read all feedback of this value for a page.
+    """
+    rows = MessageFeedback.objects.filter(session=OuterRef("pk"), value=value)
+    return Subquery(rows.values("pk")[:1])
+
+
 def is_running() -> Exists:
     """Return the condition that a session has a lease of an active run."""
     return Exists(RunLease.objects.filter(session=OuterRef("pk"), expires_at__gt=timezone.now()))

@@ -22,6 +22,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from django_agent_sessions import conf
+from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.db import bridge
 from django_agent_sessions.governance.reasons import OPERATION_ACTIONS
 from django_agent_sessions.models import Operation, Session
@@ -30,7 +31,8 @@ from django_agent_sessions.queries import matching
 
 from .changelist import SessionChangeList
 from .filters import is_filter
-from .permissions import may
+from .list_rows import with_readable_titles
+from .permissions import SessionPermission, may, reach
 from .reason_form import ReasonForm
 
 MAX_COUNTED, SAMPLES = 10_000, 5
@@ -176,12 +178,19 @@ def start_view(model_admin: Any, request: HttpRequest) -> HttpResponse:
         "found": matches.found,
         "count": min(count, MAX_COUNTED),
         "is_more": count > MAX_COUNTED,
-        "samples": sessions[:SAMPLES],
+        "samples": _samples(request, sessions),
         "in_process": conf.get_settings().OPERATIONS_IN_PROCESS,
         "list_url": f"../{matches.get_query_string()}",
     }
     request.current_app = site.name
     return TemplateResponse(request, "agent_sessions/admin/operation_start.html", context)
+
+
+def _samples(request: HttpRequest, sessions: Any) -> list[tuple[Session, str]]:
+    """Return the first sessions with their titles, where the user may read them."""
+    rows = with_readable_titles(sessions[:SAMPLES])
+    readable = reach(request, SessionPermission.READ).among(rows)
+    return [(row, displayable(row.title) if row.pk in readable else "") for row in rows]
 
 
 def begin(operation: Operation) -> None:

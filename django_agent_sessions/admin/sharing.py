@@ -64,7 +64,7 @@ class ParticipantForm(forms.Form):
     )
 
     def __init__(self, viewer: Viewer, data: Any) -> None:
-        super().__init__(data, initial={"role": Participant.Role.READER})
+        super().__init__(data, initial={"role": Participant.Role.READER}, label_suffix="")
         self._viewer = viewer
 
     def clean_user(self) -> Any:
@@ -83,7 +83,7 @@ class LinkForm(forms.Form):
     days = forms.IntegerField(label=gettext_lazy("Days"), min_value=1, initial=1)
 
     def __init__(self, data: Any) -> None:
-        super().__init__(data)
+        super().__init__(data, label_suffix="")
         most = max(1, conf.get_settings().SHARE_LINK_SECONDS // _DAY)
         self.fields["days"] = forms.IntegerField(
             label=_("Days"), min_value=1, max_value=most, initial=min(7, most)

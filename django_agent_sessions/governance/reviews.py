@@ -45,11 +45,15 @@ def reviewer_names() -> list[str]:
     Authentication back ends find them, by Django's ``with_perm``.
     """
     permission = f"{Session._meta.app_label}.{SessionPermission.REVIEW}"
-    name = auth.get_user_model().USERNAME_FIELD
+    model = auth.get_user_model()
+    name = model.USERNAME_FIELD
+    # A column as a rule; the permissions of all users would be looked up without it.
+    columns = {field.name for field in model._meta.concrete_fields}
+    staff = {"is_staff": True} if "is_staff" in columns else {}
     found: list[str] = []
     for backend in auth.get_backends():
         if hasattr(backend, "with_perm"):
-            users = backend.with_perm(permission).order_by(name)[:MAX_REVIEWERS]
+            users = backend.with_perm(permission).filter(**staff).order_by(name)[:MAX_REVIEWERS]
             found += [user.get_username() for user in users if user.is_staff]
     return [*dict.fromkeys(found)]
 

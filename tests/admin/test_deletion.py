@@ -53,7 +53,7 @@ def delete_selected(client, *sessions, **fields):
 def test_deletion_is_asked_about_then_done_and_recorded_with_who_did_it(officer, conversation):
     Session.objects.update(message_count=7)
     page = officer.get(delete_url(conversation)).content.decode()
-    assert "Are you sure" in page
+    assert "This cannot be undone" in page
     assert "session-1" in page
     assert "Messages: 7" in page
     assert "Holiday" not in page
@@ -80,7 +80,7 @@ def test_selected_sessions_are_deleted_and_recorded_with_who_did_it(officer, con
     other = store.open("session-2")
     kept = store.open("session-3")
 
-    assert "Are you sure" in delete_selected(officer, conversation, other).content.decode()
+    assert "This cannot be undone" in delete_selected(officer, conversation, other).content.decode()
     assert Session.objects.count() == 3
     assert delete_selected(officer, conversation, other, post="yes").status_code == 302
 
@@ -116,7 +116,7 @@ def test_a_held_session_is_shown_as_protected_and_stays(officer, conversation):
 
     page = officer.get(delete_url(conversation)).content.decode()
     assert "Cannot delete" in page
-    assert "protected" in page
+    assert "Release these sessions first" in page
     assert "session-1</a> – under legal hold" in page
     page = officer.post(delete_url(conversation), {"post": "yes"}).content.decode()
     assert "Cannot delete" in page

@@ -75,9 +75,9 @@ def live_server() -> Iterator[LiveServer]:
     """The test project's site, with protection against forged requests and a strict policy."""
     from pytest_django.live_server_helper import LiveServer
 
-    # django-unfold itself needs inline styles, and scripts made of strings.
-    unfold = "unfold" in settings.INSTALLED_APPS
-    with override_settings(MIDDLEWARE=list(MIDDLEWARE[1:] if unfold else MIDDLEWARE)):
+    # django-unfold and django-jazzmin themselves need inline styles and scripts.
+    inline = {"unfold", "jazzmin"} & {*settings.INSTALLED_APPS}
+    with override_settings(MIDDLEWARE=list(MIDDLEWARE[1:] if inline else MIDDLEWARE)):
         server = LiveServer("localhost")
         try:
             yield server

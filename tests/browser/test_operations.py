@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 from django_agent_sessions.models import Operation, Session
@@ -14,17 +11,11 @@ from tests.operations.making import begin, expire, talk
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def shot(page, name: str) -> None:
-    if folder := os.environ.get("OPERATION_SHOTS"):
-        page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
-
-
 def test_a_person_deletes_all_that_match_and_reads_the_report(open_page):
     sessions = talk(60, namespace="support")
     talk(5, namespace="sales")
     Session.objects.filter(pk=sessions[30].pk).update(legal_hold=True)
     page = open_page("/admin/agent_sessions/session/?namespace=support")
-    shot(page, "list")
     page.get_by_role("link", name="Act on all that match").click()
     assert page.get_by_text("60 sessions match.").is_visible()
     confirm = page.get_by_label("Confirmation")
@@ -32,18 +23,15 @@ def test_a_person_deletes_all_that_match_and_reads_the_report(open_page):
     assert not confirm.is_visible()
     page.get_by_label("Redact", exact=True).check()
     assert page.get_by_label("The text").is_visible()
-    shot(page, "start-redact")
     page.get_by_label("Delete", exact=True).check()
     assert not page.get_by_label("The text").is_visible()
     confirm.fill("delete")
-    shot(page, "start-delete")
 
     page.get_by_role("button", name="Start").click()
 
     # The page follows by itself.
     page.get_by_text("Done", exact=True).first.wait_for()
     page.locator("[role=status]", has_text="Done").wait_for(timeout=60_000)
-    shot(page, "done")
     assert page.get_by_role("link", name="support-30").is_visible()
     assert Session.objects.count() == 6
 
@@ -56,7 +44,6 @@ def test_a_person_goes_on_with_a_stopped_operation_and_cancels_another(open_page
     expire(stopped)
     page = open_page(f"/admin/agent_sessions/operation/{stopped.pk}/change/")
     assert page.get_by_text("Stopped").is_visible()
-    shot(page, "stopped")
 
     page.get_by_role("button", name="Continue").click()
     page.locator("[role=status]", has_text="Done").wait_for(timeout=60_000)
@@ -66,20 +53,4 @@ def test_a_person_goes_on_with_a_stopped_operation_and_cancels_another(open_page
     page.get_by_role("button", name="Cancel").click()
     assert page.get_by_text("Cancelled").is_visible()
     page.goto("/admin/agent_sessions/operation/")
-    shot(page, "operations")
     assert page.locator("#result_list tbody tr").count() == 2
-
-
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1024, "light")])
-def test_the_pages_fit_a_screen(open_page, clerk, width, scheme):
-    talk(3, namespace="support-with-a-name-that-is-quite-long-for-a-small-screen")
-    Session.objects.update(legal_hold=True)
-    operation = begin("delete", clerk)
-    run(operation.pk)
-    size = {"width": width, "height": 800}
-    page = open_page("/admin/agent_sessions/session/all/", viewport=size, color_scheme=scheme)
-    for name in ("all", "operation"):
-        if name == "operation":
-            page.goto(f"/admin/agent_sessions/operation/{operation.pk}/change/")
-        shot(page, f"{name}-{width}-{scheme}")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 from django.urls import reverse
 
@@ -14,11 +11,9 @@ from tests.admin.people import staff
 
 from . import example
 from .conftest import EVERYTHING
-from .test_pages import LOOKS, unfold, violations
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-PICTURES = Path(os.environ.get("SCREENSHOTS", ".cache/screenshots"))
 PHONE = {"width": 390, "height": 844}
 
 
@@ -63,40 +58,3 @@ def test_labels_are_chosen_by_keyboard(open_page, clerk):
     page.keyboard.press("Enter")
     page.wait_for_selector("#as-review")
     assert set(Label.objects.values_list("name", flat=True)) == {"promise", "urgent"}
-
-
-@pytest.mark.parametrize("look", LOOKS)
-def test_its_pages_can_be_read_by_everybody_and_fit_their_width(open_page, clerk, look):
-    session = example.conversation()
-    message = session.messages.earliest("id")
-    for text in ("A note.", "One_word_" * 60, "שלום, three\nlines\nof text"):
-        reviews.add_note(session.pk, text, author=clerk, message=message.pk)
-    reviews.set_labels(session.pk, ["refund", "w" * 50, "urgent"], actor=clerk)
-    reviews.set_labels(session.pk, ["promise"], actor=clerk, message=message.pk)
-    reviews.assign(session.pk, clerk, actor=clerk)
-    page = open_page(**LOOKS[look])
-    note = Note.objects.earliest("id").pk
-    form = reverse("admin:agent_sessions_session_review", args=[session.pk])
-    listing = reverse("admin:agent_sessions_session_changelist")
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    found = []
-    for name, path in {
-        "review-card": page_of(session),
-        "review-page": form,
-        "review-message": f"{form}?message={message.pk}",
-        "review-note": f"{form}?note={note}",
-        "review-list": f"{listing}?columns=active,review_state&review=mine",
-    }.items():
-        answer = page.goto(path)
-        assert answer.status == 200, name
-        if name == "review-card":
-            page.locator("#as-review").scroll_into_view_if_needed()
-        if "SCREENSHOTS" not in os.environ:
-            (PICTURES / f"{name}-{look}.png").write_bytes(page.screenshot(caret="initial"))
-        unfold(page)
-        faults = violations(page, colours=look != "narrow", others=look != "dark")
-        found += [f"{name}: {each}" for each in faults]
-        wide, width = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-        if wide > width:
-            found.append(f"{name}: {wide} pixels wide on a screen of {width}")
-    assert not found, "\n".join(found)

@@ -18,8 +18,7 @@ from tests.adapters.strands import agents
 from tests.adapters.strands.scripted import call
 
 from .elsewhere import elsewhere
-from .test_pages import KEPT, LOOKS, PICTURES, violations
-from .time_pages import address, pages_about_time
+from .time_pages import address
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -202,21 +201,3 @@ def test_a_snapshot_is_taken_and_restored_and_a_real_agent_goes_on_from_it(open_
     expect(page.get_by_text("The branch cannot be restored.")).to_be_visible()
     confirm(page, "Delete", "**/branches/**")
     expect(page.get_by_text("There are no other branches.")).to_be_visible()
-
-
-@pytest.mark.parametrize("look", LOOKS)
-def test_every_page_about_time_can_be_read_by_everybody_and_fits_its_width(open_page, clerk, look):
-    page = open_page(**LOOKS[look])
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    found = []
-    for name, path in pages_about_time().items():
-        page.goto(path)
-        picture = page.screenshot(full_page=name in ("branches", "compare", "snapshots"))
-        if not KEPT:
-            (PICTURES / f"time-{name}-{look}.png").write_bytes(picture)
-        faults = violations(page, colours=look != "narrow", others=look != "dark")
-        found += [f"{name}: {each}" for each in faults]
-        wide, width = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-        if wide > width:
-            found.append(f"{name}: {wide} pixels wide on a screen of {width}")
-    assert not found, "\n".join(found)

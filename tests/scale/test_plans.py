@@ -25,6 +25,7 @@ from django.utils import timezone
 from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, DjangoSession
 from django_agent_sessions.adapters.strands import DjangoStorage
 from django_agent_sessions.governance import legal_hold
+from django_agent_sessions.governance.erasure import erase
 from django_agent_sessions.governance.redaction import Find, WholeMessage, redact
 from django_agent_sessions.governance.retention import prune
 from django_agent_sessions.leases import acquire
@@ -112,6 +113,24 @@ def test_a_list_of_sessions_without_an_owner_is_read_in_order_from_the_index_of_
         assert "Index Scan using agent_sessions_session_mine" in plan
         assert "(owner_id IS NULL)" in plan
         assert "Sort" not in plan
+
+
+def test_what_an_erasure_would_erase(planted, ada):
+    with no_table_read_whole():
+        assert erase(ada.pk, reason="", dry_run=True).counts["sessions"] == 1
+
+
+def test_the_list_looks_for_feedback_session_by_session(planted, client):
+    """PostgreSQL may read all feedback and hash it where a condition is an EXISTS."""
+    client.force_login(staff("reader", "view_session", "read_transcript"))
+    with CaptureQueriesContext(connection) as queries:
+        client.get(reverse("admin:agent_sessions_session_changelist"))
+    asked = [each["sql"] for each in queries if "agent_sessions_messagefeedback" in each["sql"]]
+    assert asked
+    for sql in asked:
+        with connection.cursor() as cursor:
+            cursor.execute("EXPLAIN (VERBOSE) " + sql.replace("%", "%%"))
+            assert "hashed SubPlan" not in "\n".join(line for (line,) in cursor.fetchall())
 
 
 def test_strands_sessions(planted):
