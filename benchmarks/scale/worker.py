@@ -72,17 +72,19 @@ def _page(
     reset_queries()
     if memory:
         tracemalloc.start()
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     with CaptureQueriesContext(connection) as captured:
         response = client.get(url)
         content = b"".join(response) if response.streaming else response.content
     seconds = time.perf_counter() - started
+    processor = time.process_time() - worked
     peak = tracemalloc.get_traced_memory()[1] if memory else 0
     tracemalloc.stop()
     assert response.status_code == 200, (url, response.status_code)
     return {
         "statements": len(captured),
         "seconds": seconds,
+        "processor": processor,
         "database": sum(float(query["time"]) for query in captured.captured_queries),
         "bytes": len(content),
         "peak": peak,
