@@ -36,6 +36,8 @@ DRESS = """([skin, dark]) => {
   const root = document.documentElement;
   if (skin === "unfold") root.classList.toggle("dark", dark);
   if (skin === "jazzmin") root.dataset.bsTheme = dark ? "dark" : "light";
+  // Else what is out of sight would keep the style of before.
+  root.classList.add("as-measured");
   for (const each of document.getAnimations()) each.finish();
 }"""
 """What unfold's and jazzmin's switches do, without loading the page anew."""
