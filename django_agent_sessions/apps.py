@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import django
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.conf import settings
 from django.core.signals import setting_changed
 from django.db.backends.signals import connection_created
@@ -50,6 +51,7 @@ class AgentSessionsConfig(AppConfig):
         )
         connection_created.connect(sqlite_deletions.watch, dispatch_uid="agent_sessions_deletions")
         _turn_telemetry_on()
+        _register_session_admin()
         session_tombstoned.connect(_record_deletion, Session, dispatch_uid="agent_sessions")
         # By its label, because a project's user model may be loaded later.
         post_delete.connect(_after_user, settings.AUTH_USER_MODEL, dispatch_uid="agent_sessions")
@@ -79,6 +81,18 @@ def _after_user(**kwargs: Any) -> None:
     from django_agent_sessions.models.users import delete_elsewhere
 
     delete_elsewhere(**kwargs)
+
+
+def _register_session_admin() -> None:
+    from django_agent_sessions import conf
+
+    chosen = conf.are_valid("SESSION_ADMIN") and conf.get_settings().SESSION_ADMIN
+    if chosen and apps.is_installed("django.contrib.admin"):
+        from django_agent_sessions.admin import register_session_admin
+
+        # The system check reports what is wrong.
+        with suppress(ConfigurationError):
+            register_session_admin()
 
 
 def _turn_telemetry_on() -> None:

@@ -34,6 +34,22 @@ class AgentSessionsSettings:
     decides whose sessions a user reaches in the API and in the admin. ``None`` asks for Django's
     permissions only: see :doc:`/how-to/access`."""
 
+    SESSION_ADMIN: str | None = None
+    """Dotted path of a subclass of ``django_agent_sessions.admin.SessionAdmin``, which the admin
+    uses for sessions: see :doc:`/how-to/admin`."""
+
+    ROUTER: str | None = None
+    """Dotted path of a subclass of ``django_agent_sessions.rest.routers.SessionRouter``, whose
+    views ``django_agent_sessions.rest.urls`` has: see :doc:`/reference/rest`."""
+
+    SESSION_SERIALIZER: str | None = None
+    """Dotted path of a subclass of ``django_agent_sessions.rest.serializers.SessionSerializer``,
+    which represents one session in the API."""
+
+    SESSION_ROW_SERIALIZER: str | None = None
+    """Dotted path of a subclass of ``django_agent_sessions.rest.serializers.SessionRowSerializer``,
+    which represents a session in the API's list."""
+
     SHARE_LINKS: bool = False
     """Whether sessions can be shared by links that anybody can read. If it is turned off, existing
     links show nothing. See :doc:`/how-to/access`."""

@@ -168,6 +168,17 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
 
         return transcript_view(self, request, object_id, extra_context)
 
+    def inline_formsets(self, request: HttpRequest, session: Session) -> list[Any]:
+        """Return the ``inlines`` of a project's subclass, to read, with what the user may view."""
+        pairs = list(self.get_formsets_with_inlines(request, session))
+        formsets = [
+            formset(**self.get_formset_kwargs(request, session, inline, f"{number}-{inline.model}"))
+            for number, (formset, inline) in enumerate(pairs)
+        ]
+        inlines = [inline for _, inline in pairs]
+        found: list[Any] = self.get_inline_formsets(request, formsets, inlines, session)
+        return found
+
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:

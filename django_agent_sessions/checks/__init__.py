@@ -11,6 +11,7 @@ from .databases import (
 from .limits import check_quotas, check_throttles
 from .settings import (
     check_access,
+    check_classes,
     check_connection_setup,
     check_detectors,
     check_dialects,
@@ -25,6 +26,7 @@ __all__ = [
     "check_blob_prefix",
     "check_blob_storage",
     "check_character_sets",
+    "check_classes",
     "check_connection_setup",
     "check_detectors",
     "check_dialects",

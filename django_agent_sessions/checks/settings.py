@@ -12,11 +12,13 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 from django.core.checks import Warning as CheckWarning
 from django.db import connections
+from django.utils.module_loading import import_string
 
 from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models.lifetimes import Lifetimes
+from django_agent_sessions.values.chosen_classes import load_class
 
 _Check = Callable[..., list[CheckMessage]]
 
@@ -191,6 +193,32 @@ def check_access(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list
             )
         ]
     return []
+
+
+@register
+@requires_valid("SESSION_ADMIN", "ROUTER", "SESSION_SERIALIZER", "SESSION_ROW_SERIALIZER")
+def check_classes(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Check the classes that the project chooses for the admin and the API."""
+    problems: list[CheckMessage] = []
+    for key, base in _CLASSES.items():
+        path = getattr(conf.get_settings(), key)
+        if path is None:
+            continue
+        try:
+            load_class(key, path, import_string(base))
+        except ConfigurationError as error:
+            hint = f"Set it to the dotted path of a subclass of {base}."
+            problems.append(Error(str(error), hint=hint, id="agent_sessions.E016"))
+    return problems
+
+
+# Imported only if the setting has a value: the API needs an extra.
+_CLASSES = {
+    "SESSION_ADMIN": "django_agent_sessions.admin.SessionAdmin",
+    "ROUTER": "django_agent_sessions.rest.routers.SessionRouter",
+    "SESSION_SERIALIZER": "django_agent_sessions.rest.serializers.SessionSerializer",
+    "SESSION_ROW_SERIALIZER": "django_agent_sessions.rest.serializers.SessionRowSerializer",
+}
 
 
 @register

@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 
 from django.db import Error
 from django.db.models import Q, QuerySet
-from django.utils.module_loading import import_string
 
 from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.permissions import SessionPermission, has_permissions
+from django_agent_sessions.values.chosen_classes import load_class
 from django_agent_sessions.values.owners import EVERYBODY, Everybody
 
 logger = logging.getLogger(__name__)
@@ -160,22 +160,9 @@ def reach_of(viewer: Any, *actions: SessionPermission) -> SessionReach:
     return SessionReach(condition, permits)
 
 
-@functools.cache
 def access_rule(path: str | None) -> type[AccessRule]:
     """Import the access rule at a dotted path; None is the default rule."""
-    if path is None:
-        return AccessRule
-    try:
-        rule = import_string(path)
-    except Exception as error:  # importing the project's module can raise anything
-        raise ConfigurationError(
-            f"AGENT_SESSIONS['ACCESS'] is {path!r}, which cannot be imported: {error}"
-        ) from error
-    if not (isinstance(rule, type) and issubclass(rule, AccessRule)):
-        raise ConfigurationError(
-            f"AGENT_SESSIONS['ACCESS'] is {path!r}, which is not a subclass of AccessRule"
-        )
-    return rule
+    return AccessRule if path is None else load_class("ACCESS", path, AccessRule)
 
 
 def _permits(

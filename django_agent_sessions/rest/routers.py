@@ -34,13 +34,11 @@ _OF_AGENT = "agents/<agent_sessions_uuid:agent_key>"
 class SessionRouter(SimpleRouter):
     """The router of the API.
 
-    A subclass names the views that a project has changed::
+    A subclass, which ``AGENT_SESSIONS["ROUTER"]`` chooses, names the views that a project has
+    changed::
 
         class Router(SessionRouter):
             sessions = MySessionViewSet
-
-
-        urlpatterns = [path("api/", include((Router().urls, "agent_sessions_api")))]
     """
 
     sessions: ClassVar[type[Any]] = SessionViewSet

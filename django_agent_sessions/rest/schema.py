@@ -35,6 +35,19 @@ class SessionSchema(AutoSchema):
         first, *others = self._lines()
         return "\n".join(others).strip() or first
 
+    def resolve_serializer(
+        self, serializer: Any, direction: Any, bypass_extensions: bool = False
+    ) -> Any:
+        """Describe the serializers that ``AGENT_SESSIONS`` chooses, in place of our own."""
+        # Imported here, because the serializers import what this module describes.
+        from .serializers.sessions import chosen_serializer
+
+        given: Any = serializer() if isinstance(serializer, type) else serializer
+        chosen = chosen_serializer(type(given))
+        return super().resolve_serializer(
+            serializer if chosen is type(given) else chosen(), direction, bypass_extensions
+        )
+
     def _lines(self) -> list[str]:
         # Docstrings are reStructuredText, and the document is Markdown.
         return str(super().get_description() or " ").replace("``", "`").splitlines()

@@ -150,6 +150,7 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
         "opts": model_admin.opts,
         "original": session,
         "viewer": viewer,
+        "inline_admin_formsets": model_admin.inline_formsets(request, session),
         "session": session,
         "heading": (session.title if viewer.can_read else "") or session.session_id,
         "agents": listed[: sidebar.MAX_AGENTS],

@@ -10,6 +10,7 @@ from rest_framework import serializers
 
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
+from django_agent_sessions.values.chosen_classes import chosen_class
 
 from .fields import (
     CostField,
@@ -71,6 +72,14 @@ class SessionRowSerializer(serializers.ModelSerializer[Session]):
             "expires_at",
         ]
         read_only_fields = fields
+
+    @classmethod
+    def setup_eager_loading(cls, sessions: Any) -> Any:
+        """Return the sessions of a list with what further fields read: ``select_related("case")``.
+
+        Called for the API's list only, after its filters.
+        """
+        return sessions
 
 
 def represent_rows(rows: Iterable[Any]) -> list[dict[str, Any]]:
@@ -179,6 +188,15 @@ class SessionSerializer(SessionRowSerializer):
         """JSON of the client, which the server does not interpret."""
         metadata: dict[str, Any] = displayable_json(session.metadata)
         return metadata
+
+
+def chosen_serializer(serializer: type[Any]) -> type[Any]:
+    """Return what ``AGENT_SESSIONS`` has in place of a serializer of sessions."""
+    if serializer is SessionSerializer:
+        return chosen_class("SESSION_SERIALIZER", SessionSerializer)
+    if serializer is SessionRowSerializer:
+        return chosen_class("SESSION_ROW_SERIALIZER", SessionRowSerializer)
+    return serializer
 
 
 class AgentUsageSerializer(serializers.Serializer[Any]):

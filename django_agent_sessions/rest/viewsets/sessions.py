@@ -77,6 +77,7 @@ from django_agent_sessions.rest.serializers.sessions import (
     SessionRowSerializer,
     SessionSerializer,
     UsageSerializer,
+    chosen_serializer,
     represent_rows,
 )
 from django_agent_sessions.store import SessionStore
@@ -100,6 +101,7 @@ class SessionViewSet(SessionDetailAPI):
     queryset = Session.objects.none()
     lookup_url_kwarg = "session"
     lookup_value_converter = "agent_sessions_uuid"
+    # Without another one in a subclass, AGENT_SESSIONS["SESSION_SERIALIZER"] is used.
     serializer_class = SessionSerializer
     row_serializer_class: ClassVar[type[SessionRowSerializer]] = SessionRowSerializer
     pagination_class = SessionPagination
@@ -114,6 +116,10 @@ class SessionViewSet(SessionDetailAPI):
         if self.action == "list" and searches:
             self.throttle_scope = ThrottleScope.SEARCH
         return super().get_throttles()
+
+    def get_serializer_class(self) -> type[Any]:
+        """Return the serializer of one session."""
+        return chosen_serializer(super().get_serializer_class())
 
     @operation(
         "sessions_list",
@@ -137,7 +143,7 @@ class SessionViewSet(SessionDetailAPI):
         paginator: Any = self.paginator
         paginator.reject_unknown_parameters(request, self)
         query = search_query(request)
-        serializer = self.row_serializer_class
+        serializer = chosen_serializer(self.row_serializer_class)
         # A project's own serializer may read any attribute of the model.
         values = serializer is SessionRowSerializer
 
@@ -150,6 +156,7 @@ class SessionViewSet(SessionDetailAPI):
                 result = find_sessions(query, sessions=reached, content=True, using=using)
                 sessions = sessions.filter(pk__in=result.sessions)
                 more["search"] = {"truncated": result.truncated, "limited": result.limited}
+            sessions = serializer.setup_eager_loading(sessions)
             if values:
                 sessions = sessions.values_list(*ROW_COLUMNS, *replicas.VERSION_ONLY, named=True)
             rows: Sequence[Any] = paginator.paginate_queryset(sessions, request, view=self)
