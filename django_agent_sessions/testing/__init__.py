@@ -1,4 +1,10 @@
-"""The contract kit: what every adapter and every database must guarantee, as tests to inherit.
+"""For tests: sessions for those of a project, and the contract kit for those of an adapter.
+
+:func:`make_session` creates a session with messages, and ``django_agent_sessions.testing.fixtures``
+has it as a pytest fixture. The models ``EchoModel`` of the adapters' modules ``echo`` answer
+without a network.
+
+The contract kit is what every adapter and every database must guarantee, as tests to inherit.
 
 A test module of an adapter defines a driver for it and inherits the contracts that it fulfils::
 
@@ -55,6 +61,7 @@ from .driver import (
     ToolCall,
 )
 from .exclusive import ExclusiveContract
+from .factory import make_session
 from .leaks import columns_containing, error_texts, files_containing
 from .memory import AgentContract, MemoryContract, RewriteContract
 from .optional_contracts import (
@@ -109,4 +116,5 @@ __all__ = [
     "columns_containing",
     "error_texts",
     "files_containing",
+    "make_session",
 ]

@@ -1,0 +1,85 @@
+"""Sessions with messages for the tests of a project, written by the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from django_agent_sessions.content import dialects
+from django_agent_sessions.models import Session
+from django_agent_sessions.store import DEFAULT_AGENT, SessionStore
+from django_agent_sessions.values.owners import NOBODY
+from django_agent_sessions.values.records import NewMessage, Usage
+
+
+def make_session(
+    *messages: str | Mapping[str, Any],
+    owner: Any = NOBODY,
+    session_id: str | None = None,
+    agent_id: str = DEFAULT_AGENT,
+    dialect: str = dialects.STRANDS,
+    namespace: str = "",
+    title: str = "",
+    metadata: Mapping[str, Any] | None = None,
+    tokens: tuple[int, int] | None = None,
+    model: str = "",
+    using: str | None = None,
+) -> Session:
+    """Create a session with a conversation.
+
+    ::
+
+        session = make_session("Where is my order?", "On its way.", owner=ada)
+
+    Args:
+        *messages: What is said: texts, in turns of the user and the agent, or payloads in the
+            format of the SDK.
+        owner: Whose session it is, as for :class:`~django_agent_sessions.store.SessionStore`.
+        session_id: The id; by default a new one.
+        agent_id: The id of the agent.
+        dialect: The format of the messages: ``"strands"`` or ``"openai"``.
+        namespace: The namespace of the session.
+        title: The title.
+        metadata: The metadata.
+        tokens: The input and output tokens of each answer of the agent.
+        model: The name of the model that wrote the answers.
+        using: The database alias.
+    """
+    store = SessionStore(owner=owner, namespace=namespace, using=using)
+    created = store.create(session_id or f"test-{uuid4().hex}", title=title, metadata=metadata)
+    agent = store.agents.open(created, agent_id, dialect=dialect)
+    if messages:
+        store.append_many(agent, _written(messages, dialect, tokens, model))
+    return Session.objects.using(store.using).get(pk=created.id)
+
+
+def _written(
+    messages: Sequence[str | Mapping[str, Any]],
+    dialect: str,
+    tokens: tuple[int, int] | None,
+    model: str,
+) -> list[Any]:
+    written: list[Any] = []
+    for number, said in enumerate(messages):
+        answers = number % 2 == 1
+        payload = _payload(said, answers, dialect) if isinstance(said, str) else said
+        if not answers:
+            written.append(payload)
+            continue
+        spent = None
+        if tokens is not None and dialect == dialects.STRANDS:
+            usage = {"inputTokens": tokens[0], "outputTokens": tokens[1]}
+            payload = {**payload, "metadata": {"usage": usage}}
+        elif tokens is not None:
+            spent = Usage(input_tokens=tokens[0], output_tokens=tokens[1])
+        written.append(NewMessage(payload, usage=spent, model=model))
+    return written
+
+
+def _payload(text: str, answers: bool, dialect: str) -> dict[str, Any]:
+    role = "assistant" if answers else "user"
+    if dialect == dialects.OPENAI:
+        part = {"type": "output_text", "text": text, "annotations": []}
+        return {"role": role, "content": [part] if answers else text}
+    return {"role": role, "content": [{"text": text}]}
