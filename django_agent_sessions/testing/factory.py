@@ -65,7 +65,8 @@ def _written(
         answers = number % 2 == 1
         payload = _payload(said, answers, dialect) if isinstance(said, str) else said
         if not answers:
-            written.append(payload)
+            # As the answers, so that the keys have the order of the messages.
+            written.append(NewMessage(payload))
             continue
         spent = None
         if tokens is not None and dialect == dialects.STRANDS:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any, Literal
 
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import F, Model, Q, QuerySet, Sum
 from django.utils import timezone
 
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import UsageCursor, UsageRollup
+from django_agent_sessions.values.owners import owner_key
 from django_agent_sessions.values.records import add_known
 
 from .histograms import percentile
@@ -226,20 +227,21 @@ def by_month(owner: Any, months: int = 12, *, using: str | None = None) -> list[
     """Read the figures of an owner in the last months.
 
     Args:
-        owner: The user's primary key.
+        owner: The user, or the user's primary key.
         months: Number of months, up to the present one.
         using: The database alias.
 
     Returns:
         The months in which the owner used something, newest first.
     """
+    key = owner_key(owner) if isinstance(owner, Model) else owner
     month, periods = today().replace(day=1), []
     for _ in range(months):
         periods.append(month)
         month = (month - timedelta(1)).replace(day=1)
     # Each month is a seek in the unique index.
     rows = UsageRollup.objects.using(bridge.database(using)).filter(
-        dimension=UsageRollup.Dimension.OWNER, period__in=periods, key=str(owner)
+        dimension=UsageRollup.Dimension.OWNER, period__in=periods, key=str(key)
     )
     return [
         MonthFigures(

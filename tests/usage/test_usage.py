@@ -231,6 +231,10 @@ def test_the_months_of_an_owner_are_the_last_ones_with_usage(django_user_model, 
     assert found == [(date(2026, 4, 1), 1, 0), (date(2026, 3, 1), 1, 1)]
     assert [one.month for one in usage.by_month(user.pk, 11)] == [date(2026, 4, 1)]
     assert usage.by_month("another") == []
+    # A user is found by the key, and not by a name that is the key of another.
+    assert usage.by_month(user) == usage.by_month(user.pk)
+    named = django_user_model.objects.create_user(str(user.pk))
+    assert usage.by_month(named) == []
 
 
 def test_what_is_highest_is_compared_with_the_days_before():

@@ -446,5 +446,7 @@ def _with_usage(messages: Sequence[Any], spent: tuple[int, Usage] | None, model:
     found = list(messages)
     if spent is not None:
         index, usage = spent
+        # The key of each is made here, too, because keys have the order of the messages.
+        found[:index] = map(NewMessage, found[:index])
         found[index] = NewMessage(found[index], usage=usage, model=model)
     return found

@@ -148,3 +148,14 @@ async def test_the_figures_of_a_day_know_only_what_was_reported():
 def _total() -> usage.Figures:
     usage.roll_up(until=timezone.now() + timedelta(seconds=1))
     return usage.total(usage.daily(2))
+
+
+@pytest.mark.parametrize("session_class", [DjangoSession, AdvancedDjangoSession])
+async def test_the_keys_of_a_batch_with_usage_have_the_order_of_its_items(session_class):
+    first, second = call("add", a=1, b=2), call("add", a=3, b=4)
+    await Runner.run(assistant([first, second], "3 and 7"), "Add", session=session_class("s"))
+
+    rows = SessionMessage.objects.order_by("id").values_list("message_id", "output_tokens")
+    found = [row async for row in rows]
+    assert [position for position, _ in found] == list(range(6))
+    assert any(tokens for _, tokens in found)
