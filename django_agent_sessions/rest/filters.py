@@ -123,7 +123,7 @@ class IdFilter(SchemaFilter):
     takes = {"type": "string", "minLength": 1, "maxLength": MAX_ID_LENGTH}
 
 
-class MetadataFilter(SchemaFilter):
+class MetadataTextFilter(SchemaFilter):
     """A filter by texts in the metadata: ``metadata[team]=blue``."""
 
     field_class = _MetadataFormField
@@ -159,7 +159,7 @@ class SessionFilter(filters.FilterSet):  # type: ignore[misc] # django-filter ha
     active_before = DateTimeFilter(
         field_name="last_activity_at", lookup_expr="lt", help_text="Last active before this time."
     )
-    metadata = MetadataFilter(
+    metadata = MetadataTextFilter(
         help_text="Texts in the metadata, as `metadata[team]=blue`; an error if it is encrypted."
     )
 
