@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
-from django_agent_sessions.content import dialects
 from django_agent_sessions.models import Session
 from django_agent_sessions.store import DEFAULT_AGENT, SessionStore
 from django_agent_sessions.values.owners import NOBODY
@@ -18,7 +17,7 @@ def make_session(
     owner: Any = NOBODY,
     session_id: str | None = None,
     agent_id: str = DEFAULT_AGENT,
-    dialect: str = dialects.STRANDS,
+    dialect: str = "strands",
     namespace: str = "",
     title: str = "",
     metadata: Mapping[str, Any] | None = None,
@@ -38,7 +37,7 @@ def make_session(
         owner: Whose session it is, as for :class:`~django_agent_sessions.store.SessionStore`.
         session_id: The id; by default a new one.
         agent_id: The id of the agent.
-        dialect: The format of the messages: ``"strands"`` or ``"openai"``.
+        dialect: The format of the messages: ``"strands"``, ``"openai"``, or for payloads another.
         namespace: The namespace of the session.
         title: The title.
         metadata: The metadata.
@@ -59,28 +58,35 @@ def _written(
     dialect: str,
     tokens: tuple[int, int] | None,
     model: str,
-) -> list[Any]:
-    written: list[Any] = []
+) -> list[NewMessage]:
+    written = []
     for number, said in enumerate(messages):
         answers = number % 2 == 1
-        payload = _payload(said, answers, dialect) if isinstance(said, str) else said
-        if not answers:
-            # As the answers, so that the keys have the order of the messages.
-            written.append(NewMessage(payload))
-            continue
-        spent = None
-        if tokens is not None and dialect == dialects.STRANDS:
-            usage = {"inputTokens": tokens[0], "outputTokens": tokens[1]}
-            payload = {**payload, "metadata": {"usage": usage}}
-        elif tokens is not None:
-            spent = Usage(input_tokens=tokens[0], output_tokens=tokens[1])
-        written.append(NewMessage(payload, usage=spent, model=model))
+        payload, spent = said, None
+        if isinstance(said, str):
+            payload = _TEXT_PAYLOADS[dialect](said, answers)
+        if answers and tokens is not None:
+            payload, spent = _with_tokens(payload, dialect, *tokens)
+        written.append(NewMessage(payload, usage=spent, model=model if answers else ""))
     return written
 
 
-def _payload(text: str, answers: bool, dialect: str) -> dict[str, Any]:
-    role = "assistant" if answers else "user"
-    if dialect == dialects.OPENAI:
-        part = {"type": "output_text", "text": text, "annotations": []}
-        return {"role": role, "content": [part] if answers else text}
-    return {"role": role, "content": [{"text": text}]}
+def _with_tokens(payload: Any, dialect: str, heard: int, said: int) -> tuple[Any, Usage | None]:
+    if dialect == "strands":
+        usage = {"inputTokens": heard, "outputTokens": said}
+        return {**payload, "metadata": {"usage": usage}}, None
+    return payload, Usage(input_tokens=heard, output_tokens=said)
+
+
+def _strands(text: str, answers: bool) -> dict[str, Any]:
+    return {"role": "assistant" if answers else "user", "content": [{"text": text}]}
+
+
+def _openai(text: str, answers: bool) -> dict[str, Any]:
+    if not answers:
+        return {"role": "user", "content": text}
+    part = {"type": "output_text", "text": text, "annotations": []}
+    return {"role": "assistant", "content": [part]}
+
+
+_TEXT_PAYLOADS = {"strands": _strands, "openai": _openai}
