@@ -100,6 +100,19 @@ def test_the_settings_choose_the_router(api, ada, settings):
         set_urlconf(None)
 
 
+def test_a_router_that_cannot_be_imported_leaves_the_api_without_sessions(settings):
+    settings.AGENT_SESSIONS = {"ROUTER": f"{__name__}.Missing"}
+    try:
+        importlib.reload(api_urls)
+        patterns: list[Any] = api_urls.urlpatterns
+        assert [url.name for url in patterns] == ["schema"]
+    finally:
+        settings.AGENT_SESSIONS = {}
+        importlib.reload(api_urls)
+        clear_url_caches()
+        set_urlconf(None)
+
+
 @pytest.mark.parametrize(
     ("key", "path", "wrong"),
     [
