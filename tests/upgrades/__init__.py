@@ -1,0 +1,1 @@
+"""Databases of released versions, upgraded by this version's migrations."""
