@@ -30,7 +30,7 @@ PYTEST = $(BIN)/python -m pytest $(SPREAD) $(PYTEST_ARGS)
 # a file's tests stay together, because what they share is made once in a worker.
 SPREAD ?= -n auto --dist loadfile --no-loadscope-reorder
 # What asks a database nothing that another one could answer otherwise.
-WITHOUT_DATABASE := $(patsubst %,tests/test_%.py,architecture benchmarks conf exceptions \
+WITHOUT_DATABASE := $(patsubst %,tests/test_%.py,architecture benchmarks catalogues conf exceptions \
 	load public_face starting unheeded_warnings version)
 # What each database server is asked for; pages, wires, formats, storages, and the scenarios of
 # adapters, which write by the store alone, are tested on SQLite.
