@@ -46,6 +46,8 @@ class Generated(SphinxDirective):
     optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
+        # The code may have changed since the last build.
+        self.env.note_reread()
         text = "\n".join(self.lines())
         content = StringList(text.splitlines(), source=type(self).__name__)
         node = nodes.Element()

@@ -119,16 +119,17 @@ def test_the_tutorial_leads_to_a_chat_page_with_redaction(project) -> None:
 
     with serving(folder) as browser:
         browser.send("/admin/login/?next=/", username="ada", password="tutorial")
-        assert "1: Hello" in browser.send("/say/", text="Hello")
+        assert "You said: Hello" in browser.send("/say/", text="Hello")
 
     with serving(folder) as browser:
         browser.send("/admin/login/?next=/", username="ada", password="tutorial")
         said = browser.send("/say/", text=f"My card is {CARD}")
-        assert f"2: My card is {CARD}" in said
+        assert f"You said: My card is {CARD}" in said
+        assert "You said: Hello" in said
         redacted = browser.send("/forget/", text=CARD)
         assert CARD not in redacted
         assert redacted.count("My card is [REDACTED]") == 2
-        assert "3: Hello again" in browser.send("/say/", text="Hello again")
+        assert "You said: Hello again" in browser.send("/say/", text="Hello again")
         assert "chat-1" in browser.open("/admin/agent_sessions/session/")
         audit = browser.open("/admin/agent_sessions/auditevent/")
         assert "Asked for by the user" in audit
