@@ -81,8 +81,7 @@ def _sum(result: Result) -> str:
     clean = "clean" if not result.integrity[0] else "not clean"
     return (
         f"{said:,} messages were acknowledged and {redacted:,} secrets redacted; {rows:,} messages "
-        f"in {sessions:,} sessions are there, copies on branches and in forks included, and every "
-        f"agent was restored and answered. {broken or 'Every promise was kept'}; "
+        f"in {sessions:,} sessions are stored. {broken or 'Every promise was kept'}; "
         f"`agent_sessions_check` is {clean}."
     )
 
