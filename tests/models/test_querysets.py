@@ -99,7 +99,7 @@ def test_older_than_takes_an_age_or_a_time_of_the_last_activity(ada, django_asse
     with django_assert_num_queries(1):
         [found] = Session.objects.older_than(timedelta(days=30))
     assert found.session_id == "31"
-    older = ada.agent_sessions.older_than(now - timedelta(days=2))
+    older = ada.owned_agent_sessions.older_than(now - timedelta(days=2))
     assert sorted(older.values_list("session_id", flat=True)) == ["29", "31"]
 
 
