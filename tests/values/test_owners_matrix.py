@@ -267,6 +267,8 @@ NO_ENTRIES = {
     "encryption_codec.owner_name": "it names the key of an owner",
     "DataKeys.create": "it creates the key of an owner",
     "DataKeys.current": "it finds the key of an owner",
+    "DataKeys.keep": "it keeps the key of an owner in memory",
+    "factory.make_session": "it makes sessions of tests by SessionStore, and only that",
     "DataKeys.wrapped": "it wraps the key of an owner",
     "DataKeys.ids": "it finds the keys of an owner",
     "Codec.keys_of": "it finds the keys of an owner",
@@ -393,7 +395,7 @@ def test_an_owner_that_is_left_out_is_nobody_wherever_it_may_be_left_out():
     assert {defaults[name] for name in left_out} == {NOBODY}
     assert left_out == {entry.takes for entry in ENTRIES.values()} - {
         "SessionQuerySet.owned_by"
-    } | {"Contract.driver"}
+    } | {"Contract.driver", "factory.make_session"}
     assert inspect.signature(Contract.driver).parameters["owner"].default is NOBODY
 
 
