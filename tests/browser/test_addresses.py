@@ -51,7 +51,7 @@ def test_after_a_search_moving_by_keys_leaves_the_address_of_the_search(open_pag
 def test_without_a_script_everything_is_reached_after_a_search(open_page):
     session = talk_of(60)
     page = open_page(url(session), java_script_enabled=False)
-    page.locator("[data-as-find]").fill("word 3.")
+    page.locator("[data-as-find]").fill('"word 3."')
     page.get_by_role("button", name="Find", exact=True).click()
     page.get_by_text("1 message found").wait_for()
 

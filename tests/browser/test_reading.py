@@ -108,7 +108,7 @@ def test_keys_move_between_messages_and_conversations_and_coming_back_keeps_the_
     expect(page.locator("#as-query")).to_be_focused()
     page.keyboard.type("jk")
     expect(page.locator("#as-query")).to_have_value("jk")
-    page.locator("#as-query").fill("word 7.")
+    page.locator("#as-query").fill('"word 7."')
     page.keyboard.press("Enter")
     expect(page.get_by_text("1 message found")).to_be_visible()
     assert "word" not in page.url
@@ -194,7 +194,7 @@ def test_without_scripts_everything_that_matters_works_by_links(open_page):
     page.get_by_role("link", name="Start", exact=True).click()
     expect(page.get_by_text("word 0.")).to_be_visible()
 
-    page.locator("#as-query").fill("word 7.")
+    page.locator("#as-query").fill('"word 7."')
     page.get_by_role("button", name="Find", exact=True).click()
     expect(page.get_by_text("1 message found")).to_be_visible()
     page.locator(".as-hits a").click()
