@@ -256,4 +256,4 @@ def test_a_command_names_the_missing_key(encrypt, ada):
     encrypted.destroy_keys(keys_of(ada))
 
     with pytest.raises(CommandError, match="destroyed"):
-        call_command("check_agent_sessions", stdout=StringIO())
+        call_command("agent_sessions_check", stdout=StringIO())
