@@ -87,7 +87,7 @@ class ReviewForm(forms.Form):
         fields["state"].choices = [*none, *Review.State.choices]
 
     def clean_assignee(self) -> Any:
-        """Return the user who has the name; None for nobody, and if the name did not change."""
+        """Return the user with this name, or None if the field is empty or did not change."""
         name = self.cleaned_data["assignee"]
         if not name or "assignee" not in self.changed_data:
             return None
