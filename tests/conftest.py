@@ -15,7 +15,7 @@ from pytest_django import DjangoDbBlocker
 
 from django_agent_sessions.store import SessionStore
 
-from . import encrypted, scoped
+from . import database_locks, encrypted, scoped
 from .emptying import count_kept, deleted_instead_of_flushed
 from .kinds import (  # noqa: F401 - hooks and a fixture
     _walled,
@@ -41,6 +41,8 @@ if os.environ.get("TEST_CODEC") == "encryption":
 
 if scoped.SCOPE:
     scoped.set_default_scope()
+
+database_locks.keep()
 
 
 def pytest_collection_finish() -> None:

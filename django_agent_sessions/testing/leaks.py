@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from django_agent_sessions.content import codec
 from django_agent_sessions.models.content_field import ContentField
 from django_agent_sessions.models.fields import ExactJSONField
 from django_agent_sessions.models.stored_text import StoredText
+
+_kept_open: dict[tuple[int, int], int] = {}
+"""The file descriptors of databases, by device and inode."""
 
 
 def columns_containing(text: str, *, using: str = DEFAULT_DB_ALIAS) -> list[str]:
@@ -74,7 +78,32 @@ def files_containing(text: str, *, using: str = DEFAULT_DB_ALIAS) -> list[str]:
         return []
     database = Path(str(connection.settings_dict["NAME"]))
     files = [database.with_name(database.name + end) for end in ("", "-wal", "-journal")]
-    return [file.name for file in files if file.is_file() and text.encode() in file.read_bytes()]
+    return [file.name for file in files if file.is_file() and text.encode() in database_bytes(file)]
+
+
+def database_bytes(file: Path) -> bytes:
+    """Return what a file of an SQLite database holds, with no lock of this process lost.
+
+    POSIX drops all locks that a process has on a file as soon as the process closes the file
+    anywhere. Another process would then take the database for unused and delete its write-ahead
+    log. So the database is opened once and kept open; the logs have no such locks.
+
+    Args:
+        file: The database, its write-ahead log or its journal.
+
+    Returns:
+        All bytes, those of free pages too.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    if file.name.endswith(("-wal", "-journal")) or not hasattr(os, "pread"):
+        return file.read_bytes()
+    found = file.stat()
+    key = (found.st_dev, found.st_ino)
+    if key not in _kept_open:
+        _kept_open[key] = os.open(file, os.O_RDONLY)
+    return os.pread(_kept_open[key], found.st_size, 0)
 
 
 def error_texts(error: BaseException) -> str:

@@ -19,6 +19,7 @@ from django_agent_sessions.governance.redaction.originals import (
 )
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.queries import message_pages
+from django_agent_sessions.testing.leaks import database_bytes
 from tests.sealed import update_content
 
 pytestmark = pytest.mark.django_db
@@ -248,7 +249,7 @@ def test_nothing_of_a_purged_original_is_left_in_sqlites_files(store):
     files = [name, name.with_name(name.name + "-wal")]
 
     def found() -> bool:
-        return any(SECRET.encode() in file.read_bytes() for file in files if file.exists())
+        return any(SECRET.encode() in database_bytes(file) for file in files if file.exists())
 
     session = talk(store, "s", 20)
     let_time_pass(session)

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.testing.leaks import database_bytes
 from tests.governance.redaction.planted_spellings import FILES, SECRET, TEXTS, UNREAD
 
 FORMS = {name: spell(SECRET) for name, spell in TEXTS.items()}
@@ -31,7 +32,7 @@ def forms_in(directory: Path) -> set[str]:
     """Return the forms that a file below a directory has, as they are or as JSON has them."""
     found = set()
     for path in filter(Path.is_file, directory.rglob("*")):
-        data = path.read_bytes()
+        data = database_bytes(path) if path.suffix == ".sqlite3" else path.read_bytes()
         for name, text in FORMS.items():
             written = {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
             if any(form.encode() in data for form in written):
