@@ -14,6 +14,7 @@ from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.content_columns import content_models
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.snapshots import SnapshotStorageStore
+from django_agent_sessions.testing.leaks import database_bytes
 from django_agent_sessions.values.records import AgentRecord, AgentState, SessionRecord
 
 _WORD = re.compile(rb"planted[a-z]{12}")
@@ -39,7 +40,7 @@ def words_in(paths: Iterable[Path]) -> set[str]:
     for path in paths:
         files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
         for file in files:
-            data = file.read_bytes()
+            data = database_bytes(file) if ".sqlite3" in file.name else file.read_bytes()
             found.update(_WORD.findall(data))
             found.update(bytes.fromhex(each.decode()) for each in _HEXADECIMAL.findall(data))
     return {word.decode() for word in found}

@@ -32,7 +32,7 @@ def forms_in(directory: Path) -> set[str]:
     """Return the forms that a file below a directory has, as they are or as JSON has them."""
     found = set()
     for path in filter(Path.is_file, directory.rglob("*")):
-        data = database_bytes(path) if path.suffix == ".sqlite3" else path.read_bytes()
+        data = database_bytes(path) if ".sqlite3" in path.name else path.read_bytes()
         for name, text in FORMS.items():
             written = {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
             if any(form.encode() in data for form in written):
