@@ -1,8 +1,8 @@
 """Builds a release into ``dist/`` and checks what would be published: ``make release``.
 
-The wheel and the source distribution are built twice and have to be equal byte by byte. Beside
-them, ``build/`` gets their checksums and a bill of materials (CycloneDX) of the package with all
-its extras, from the lock file.
+The wheel, the source distribution and a bill of materials (CycloneDX) of the package with all its
+extras, from the lock file, are made twice and have to be equal byte by byte. The checksums and the
+bill of materials go into ``build/``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import uuid
 import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,15 +29,20 @@ UNPUBLISHED = {".editorconfig", ".gitignore", ".pre-commit-config.yaml"}
 
 def main() -> int:
     """Run all steps; the first that fails ends the run with what is wrong."""
-    if tag := os.environ.get("GITHUB_REF_NAME"):
-        _check_tag(tag)
+    if os.environ.get("GITHUB_REF_TYPE") == "tag":
+        _check_tag(os.environ["GITHUB_REF_NAME"])
     sums = _built(DIST)
     if again := {name: sum_ for name, sum_ in _built(AGAIN).items() if sums[name] != sum_}:
         sys.exit(f"A second build differs: {', '.join(again)}.")
+    materials = _materials()
+    if materials != _materials():
+        sys.exit("A second bill of materials differs.")
     print("built twice, byte by byte the same")
     _check_contents()
     _run(BIN / "twine", "check", "--strict", *sorted(DIST.glob("django_agent_sessions-*")))
-    _materials()
+    BUILD.mkdir(exist_ok=True)
+    (BUILD / "sbom.cdx.json").write_text(materials, encoding="utf-8")
+    print(f"bill of materials: {len(json.loads(materials)['components'])} components")
     lines = [f"{sum_}  {name}\n" for name, sum_ in sums.items()]
     (BUILD / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
     print("".join(lines), end="")
@@ -65,7 +72,7 @@ def _run(*command: str | Path, **environment: str) -> str:
 def _built(target: Path) -> dict[str, str]:
     for old in target.glob("*"):
         old.unlink()
-    moment = _run("git", "log", "-1", "--format=%ct").strip()
+    moment = str(_committed_at())
     _run(BIN / "uv", "build", "--quiet", "--out-dir", target, SOURCE_DATE_EPOCH=moment)
     files = sorted(target.glob("django_agent_sessions-*"))
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
@@ -95,14 +102,23 @@ def _check_contents() -> None:
         print(f"{what}: {len(found)} files")
 
 
-def _materials() -> None:
-    BUILD.mkdir(exist_ok=True)
-    exported = _run(
-        *(BIN / "uv", "export", "--quiet", "--locked", "--extra", "all", "--no-default-groups"),
-        *("--preview-features", "sbom-export", "--format", "cyclonedx1.5"),
+def _committed_at() -> int:
+    return int(_run("git", "log", "-1", "--format=%ct"))
+
+
+def _materials() -> str:
+    materials = json.loads(
+        _run(
+            *(BIN / "uv", "export", "--quiet", "--locked", "--extra", "all", "--no-default-groups"),
+            *("--preview-features", "sbom-export", "--format", "cyclonedx1.5"),
+        )
     )
-    (BUILD / "sbom.cdx.json").write_text(exported, encoding="utf-8")
-    print(f"bill of materials: {len(json.loads(exported)['components'])} components")
+    # uv writes the present time and a random number here.
+    moment = datetime.fromtimestamp(_committed_at(), UTC)
+    materials["metadata"]["timestamp"] = moment.isoformat().replace("+00:00", "Z")
+    commit = _run("git", "rev-parse", "HEAD").strip()
+    materials["serialNumber"] = uuid.uuid5(uuid.NAMESPACE_OID, commit).urn
+    return json.dumps(materials, indent=2) + "\n"
 
 
 if __name__ == "__main__":

@@ -19,6 +19,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def repository_files() -> list[Path]:
+    """The files that are tracked or new; all, in a source distribution, which has no repository."""
+    if not (ROOT / ".git").exists():
+        made = {".cache", ".venv", "_build", "__pycache__", "node_modules"}
+        found = (path for path in ROOT.rglob("*") if path.is_file())
+        return [path for path in found if made.isdisjoint(path.relative_to(ROOT).parts)]
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    return [path for name in listed.stdout.split("\0") if (path := ROOT / name).is_file()]
+
+
 class Process:
     """A process that was forked by ``tests.nursery``; it is used like one of ``subprocess``.
 

@@ -39,6 +39,26 @@ def test_a_quick_run_prints_a_row_for_every_store():
     assert str(ROOT) not in run.stdout
 
 
+@pytest.mark.process
+def test_a_database_of_the_first_schema_is_upgraded_and_taken_back_in_use():
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "benchmarks.upgrades"),
+            *("--database", "sqlite"),
+            "--messages=500",
+        ],
+        cwd=ROOT,
+        env=unmeasured(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+    assert run.returncode == 0, run.stderr
+    assert "| back to 0001_initial |" in run.stdout
+    assert "rows as before, after all migrations and after the way back: pass" in run.stdout
+
+
 def test_a_budget_is_kept_up_to_its_multiple_of_the_other_store():
     raw = Figures(seconds={"latest": 0.001})
 

@@ -1,0 +1,1 @@
+"""Migrations of a large database of the first schema, and back: ``benchmarks.upgrades``."""
