@@ -50,6 +50,8 @@ class SessionDeletionMixin(_ModelAdmin):
         Django's implementation would load every message with its payload to list it on the
         page.
         """
+        if isinstance(objs, QuerySet):
+            objs = objs.defer(*deletion.ENCRYPTED)
         sessions: Sequence[Session] = list(objs)
         # Django's page does not say why objects are protected.
         protected = [

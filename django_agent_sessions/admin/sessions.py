@@ -14,7 +14,7 @@ from django.utils.http import urlencode
 from django.utils.text import capfirst
 
 from django_agent_sessions.db import bridge
-from django_agent_sessions.models import Session
+from django_agent_sessions.models import Session, deletion
 from django_agent_sessions.queries.search import find_sessions
 
 from . import export, hold_views, operations, saved_views
@@ -95,7 +95,10 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
     ) -> Session | None:
         """Return one session, which an access rule may decide by itself."""
         try:
-            return self.few(request, pk=object_id).first()
+            found = self.few(request, pk=object_id)
+            if request.path.endswith("/delete/"):
+                found = found.defer(*deletion.ENCRYPTED)
+            return found.first()
         except (ValidationError, ValueError):
             return None
 
@@ -124,6 +127,8 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
         selected: Any = request.POST.copy()
         selected["select_across"] = "0"
         request.POST = selected
+        if "delete_selected" in selected.getlist("action"):
+            queryset = queryset.defer(*deletion.ENCRYPTED)
         return super().response_action(request, queryset, *args, **kwargs)
 
     def get_urls(self) -> list[URLPattern]:

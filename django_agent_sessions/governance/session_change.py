@@ -21,6 +21,7 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
 )
 from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.models.deletion import ENCRYPTED
 from django_agent_sessions.store.locking import (
     in_caller_transaction,
     lock_session,
@@ -156,10 +157,11 @@ def change(
     reason = "" if action is None else reasons.clean_reason(action, reason, what=what)
     alias = bridge.database(using)
     joined = in_caller_transaction(connections[alias])
+    unread = ENCRYPTED if action is AuditEvent.Action.DELETED else ()
     searches_left = 0 if joined else _MAX_SEARCHES
 
     def lock() -> Session:
-        if (row := lock_session(alias, session)) is None:
+        if (row := lock_session(alias, session, without=unread)) is None:
             raise SessionNotFoundError(f"{what}: the session does not exist")
         return row
 

@@ -15,7 +15,7 @@ from django_agent_sessions import audit
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.access import SessionReach, reach_of
-from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
+from django_agent_sessions.models.deletion import ENCRYPTED, TOMBSTONE_NAMESPACE
 from django_agent_sessions.models.permissions import REVIEWING, SessionPermission
 from django_agent_sessions.models.querysets import SessionQuerySet
 from django_agent_sessions.models.roles import (
@@ -152,7 +152,10 @@ class SessionAccess:
 
     def session(self, key: Any, *needed: SessionPermission) -> Session:
         """Return a session without its metadata; raise ``Http404`` if it is out of reach."""
-        return self._first_or_404(self.accessible_sessions(pk=key), needed)
+        sessions = self.accessible_sessions(pk=key)
+        if SessionPermission.DELETE in needed:
+            sessions = sessions.defer(*ENCRYPTED)
+        return self._first_or_404(sessions, needed)
 
     def sessions_by_key(
         self, keys: Collection[UUID], *needed: SessionPermission

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 from uuid import UUID
@@ -28,13 +28,16 @@ __all__ = [
 R = TypeVar("R")
 
 
-def lock_session(using: str, session: UUID) -> Session | None:
+def lock_session(using: str, session: UUID, *, without: Sequence[str] = ()) -> Session | None:
     """Lock the session's row until the transaction ends, and return it; None if it was deleted.
+
+    Columns that are listed in ``without`` are not read.
 
     A writer that passes its redaction epoch also locks this row, so it commits before this
     transaction or sees the new epoch.
     """
-    return Session.objects.using(using).select_for_update().filter(pk=session).first()
+    rows = Session.objects.using(using).select_for_update().defer(*without)
+    return rows.filter(pk=session).first()
 
 
 def with_lock(

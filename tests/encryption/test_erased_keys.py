@@ -249,6 +249,43 @@ def test_the_page_that_confirms_a_deletion_of_the_user_needs_no_key(encrypt, ada
     assert not Session.objects.exists()
 
 
+def test_the_page_of_one_session_deletes_it_without_its_key(encrypt, ada, root):
+    encrypted = encrypt(METADATA=True)
+    session = SessionStore(owner=ada).open("hers", title="Lisbon", metadata={"note": "a word"})
+    encrypted.destroy_keys(keys_of(ada))
+
+    url = reverse("admin:agent_sessions_session_delete", args=[session.id])
+    assert "hers" in root.get(url).content.decode()
+    root.post(url, {"post": "yes", "reason": "A restored backup"})
+
+    assert not Session.objects.exists()
+
+
+def test_the_action_of_the_list_deletes_them_without_their_key(encrypt, ada, root):
+    encrypted = encrypt(METADATA=True)
+    session = SessionStore(owner=ada).open("hers", title="Lisbon", metadata={"note": "a word"})
+    encrypted.destroy_keys(keys_of(ada))
+
+    url = reverse("admin:agent_sessions_session_changelist")
+    asked = {"action": "delete_selected", "_selected_action": [str(session.id)]}
+    assert "hers" in root.post(url, asked).content.decode()
+    root.post(url, {**asked, "post": "yes", "reason": "A restored backup"})
+
+    assert not Session.objects.exists()
+
+
+def test_the_api_deletes_a_session_without_its_key(encrypt, ada, client):
+    encrypted = encrypt(METADATA=True)
+    session = SessionStore(owner=ada).open("hers", title="Lisbon", metadata={"note": "a word"})
+    encrypted.destroy_keys(keys_of(ada))
+    client.force_login(ada)
+
+    answer = client.delete(f"/api/sessions/{session.id}/")
+
+    assert answer.status_code == 204, answer.content
+    assert not Session.objects.exists()
+
+
 def test_a_command_names_the_missing_key(encrypt, ada):
     encrypted = encrypt()
     mine = SessionStore(owner=ada)
