@@ -29,6 +29,7 @@ extensions = [
 ]
 exclude_patterns = ["_build", "_ext"]
 html_theme = "furo"
+html_search_scorer = str(Path(__file__).parent / "_ext/search_scores.js")
 html_title = f"django-agent-sessions {release}"
 
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any
 from uuid import UUID
 
@@ -63,6 +64,7 @@ def may_export(request: HttpRequest) -> bool:
 def export_urls(model_admin: Any) -> list[URLPattern]:
     # A reason may contain personal data; it is masked only when it is recorded.
     @sensitive_post_parameters("reason")
+    @wraps(export_view)
     def page(request: HttpRequest, object_id: UUID) -> HttpResponseBase:
         return export_view(model_admin, request, object_id)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 from urllib.parse import quote as url_quote
 from uuid import UUID
@@ -123,6 +123,7 @@ def person_urls(model_admin: Any) -> list[URLPattern]:
         # Keeps the reason out of error reports.
         @sensitive_post_parameters("reason")
         @sensitive_variables()
+        @wraps(view)
         def page(request: HttpRequest, key: str) -> HttpResponseBase:
             response = view(_get_person_or_404(model_admin, request, key))
             patch_cache_control(response, private=True, no_store=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import Any
 from uuid import UUID
 
@@ -110,6 +111,7 @@ class ReviewForm(forms.Form):
 
 def review_urls(model_admin: Any) -> list[URLPattern]:
     @sensitive_post_parameters()
+    @wraps(review_view)
     def page(request: HttpRequest, object_id: UUID) -> HttpResponse:
         response = review_view(model_admin, request, object_id)
         patch_cache_control(response, private=True, no_store=True)

@@ -56,6 +56,7 @@ def view_urls(model_admin: Any) -> list[URLPattern]:
     """Return the URLs that save and delete a view."""
 
     def save(request: HttpRequest) -> HttpResponse:
+        """Save the filters, columns and order of the list under a name."""
         _require_post(request)
         form = SavedViewForm(request.POST)
         if form.is_valid():
@@ -67,6 +68,7 @@ def view_urls(model_admin: Any) -> list[URLPattern]:
         return _list(model_admin, viewed(QueryDict(request.POST.get("query", ""))).urlencode())
 
     def delete(request: HttpRequest, key: Any) -> HttpResponse:
+        """Delete one of the user's saved views."""
         _require_post(request)
         if not _rows().filter(pk=key, user=request.user.pk).delete()[0]:
             raise Http404

@@ -35,6 +35,7 @@ _DAY = 24 * 60 * 60
 
 def sharing_urls(model_admin: Any) -> list[URLPattern]:
     def page(request: HttpRequest, object_id: UUID) -> HttpResponse:
+        """Show the participants and share links of a session, and change them on POST."""
         viewer = get_viewer_or_404(model_admin, request, object_id)
         if not viewer.can_share:
             raise Http404

@@ -12,7 +12,8 @@ import ast
 import inspect
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
-from typing import Any, ClassVar, get_type_hints
+from functools import partial
+from typing import Any, get_type_hints
 
 from django.apps import apps
 from django.contrib import admin
@@ -172,6 +173,12 @@ class Permissions(Generated):
             yield from described("permission", f"{APP}.{permission}", [text, facts])
 
 
+def first_paragraph(documented: Any) -> str:
+    # Django REST framework's views may have a translated docstring, which is no string.
+    text = inspect.cleandoc(str(documented.__doc__ or ""))
+    return text.partition(PARAGRAPH)[0]
+
+
 def patterns(found: Iterable[Any], prefix: str = "") -> Iterator[tuple[str, URLPattern]]:
     for one in found:
         path = prefix + str(one.pattern)
@@ -195,8 +202,8 @@ class ApiUrls(Generated):
             body = [f"``{readable(path)}``"]
             for method, name in found.items():
                 if method != "options":
-                    text = inspect.getdoc(getattr(kind, name)) or inspect.getdoc(kind) or ""
-                    body.append(f"``{method.upper()}``: {text.partition(PARAGRAPH)[0]}")
+                    text = first_paragraph(getattr(kind, name)) or first_paragraph(kind)
+                    body.append(f"``{method.upper()}``: {text}")
             yield from described("url-name", f"{urls.app_name}:{pattern.name}", body)
 
 
@@ -210,17 +217,17 @@ def readable(path: str) -> str:
 class AdminUrls(Generated):
     """Each URL of the admin that is not one of Django's own pages of a model."""
 
-    own: ClassVar = ("_changelist", "_add", "_history", "_delete", "_change")
-
     def lines(self) -> Iterator[str]:
         for model, model_admin in admin.site._registry.items():
             if model._meta.app_label != APP:
                 continue
+            djangos = {one.name for one in admin.ModelAdmin(model, admin.site).get_urls()}
             for path, pattern in patterns(model_admin.get_urls(), f"{model._meta.model_name}/"):
-                view = inspect.unwrap(pattern.callback)
-                text = inspect.getdoc(view) if inspect.isroutine(view) else None
-                body = [f"``{APP}/{path}``", (text or "").partition(PARAGRAPH)[0]]
-                yield from described("url-name", f"admin:{pattern.name}", body)
+                if pattern.name not in djangos:
+                    view = inspect.unwrap(pattern.callback)
+                    text = first_paragraph(view.func if isinstance(view, partial) else view)
+                    body = [f"``{APP}/{path}``", text]
+                    yield from described("url-name", f"admin:{pattern.name}", body)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -187,9 +187,22 @@ def test_every_url_has_an_entry(site) -> None:
     names = {f"{urls.app_name}:{name}" for name in url_names(urls.urlpatterns)}
     for model, model_admin in admin.site._registry.items():
         if model._meta.app_label == "agent_sessions":
-            names |= {f"admin:{name}" for name in url_names(model_admin.get_urls())}
+            own = url_names(admin.ModelAdmin(model, admin.site).get_urls())
+            names |= {f"admin:{name}" for name in url_names(model_admin.get_urls()) - own}
 
     assert names == site.objects["url-name"]
+
+
+def test_every_url_has_a_description(site) -> None:
+    page = (site.folder / "reference/urls.html").read_text()
+    bare = [
+        name
+        for name, body in re.findall(r'<dt [^>]*id="([^"]+)">.*?<dd>(.*?)</dd>', page, re.DOTALL)
+        for _path, *texts in [re.findall(r"<p>(.*?)</p>", body, re.DOTALL)]
+        if not texts or any(re.sub("<.*?>", "", text).endswith((":", ": ")) for text in texts)
+    ]
+
+    assert not bare
 
 
 def url_names(patterns: Any) -> set[str]:

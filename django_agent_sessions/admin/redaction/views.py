@@ -7,6 +7,7 @@ search again instead of its results, and the results are compared by a digest.
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import wraps
 from typing import Any
 from uuid import UUID
 
@@ -61,6 +62,7 @@ _TEMPLATE = "agent_sessions/admin/redact.html"
 def redact_urls(model_admin: Any) -> list[URLPattern]:
     # Keeps the text to redact out of error reports.
     @sensitive_post_parameters("text", "reason")
+    @wraps(redact_view)
     def page(request: HttpRequest, object_id: UUID) -> HttpResponse:
         response = redact_view(model_admin, request, object_id)
         patch_cache_control(response, private=True, no_store=True)

@@ -7,7 +7,7 @@ the page is shown again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 from uuid import UUID
 
@@ -61,6 +61,7 @@ def timeline_urls(model_admin: Any) -> list[URLPattern]:
         # Keeps the reason out of error reports.
         @sensitive_post_parameters("reason")
         @sensitive_variables()
+        @wraps(function)
         def page(request: HttpRequest, **kwargs: Any) -> HttpResponse:
             viewer = get_viewer_or_404(model_admin, request, kwargs.pop("object_id"))
             try:

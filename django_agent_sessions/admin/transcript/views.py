@@ -7,7 +7,7 @@ messages: see :mod:`django_agent_sessions.queries.message_pages`.
 from __future__ import annotations
 
 from datetime import timedelta
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 from uuid import UUID
 
@@ -50,6 +50,7 @@ def transcript_urls(model_admin: Any) -> list[URLPattern]:
     def url_pattern(route: str, function: Any, name: str) -> URLPattern:
         # Keeps search terms and reasons out of error reports.
         @sensitive_post_parameters("query", "reason")
+        @wraps(function)
         def view_of_admin(request: HttpRequest, **kwargs: Any) -> HttpResponse:
             response: HttpResponse = function(model_admin, request, **kwargs)
             patch_cache_control(response, private=True, no_store=True)
