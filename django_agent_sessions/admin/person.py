@@ -49,6 +49,7 @@ from .usage_tables import (
     figure_cells,
     session_columns,
     session_row,
+    utc_note,
 )
 from .user_names import user_names
 
@@ -254,7 +255,8 @@ def _months(person: _Person) -> UsageTable | None:
     ]
     names += [_("p50"), _("p95"), *([_("Cost")] if has_prices() else [])]
     empty = _("Nothing was counted in the last twelve months.")
-    return UsageTable("months", _("Usage by month"), [*map(UsageColumn, names)], lines, empty=empty)
+    columns = [*map(UsageColumn, names)]
+    return UsageTable("months", _("Usage by month"), columns, lines, utc_note(), empty)
 
 
 def _ratings(person: _Person) -> tuple[UsageTable, UUID | None]:

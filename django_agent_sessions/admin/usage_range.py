@@ -113,7 +113,7 @@ def read_range(params: Mapping[str, str]) -> UsageRange:
     except ValueError:
         days = []
     if not (days and _EARLIEST <= days[0] <= days[-1] <= today):
-        text = _("Enter days as YYYY-MM-DD, the first one first, none after today (%s in UTC).")
+        text = _("Enter days as YYYY-MM-DD, the first one first, none after today (%s).")
         return replace(quick, error=text % today)
     chosen = replace(quick, first=days[0], last=days[-1], quick=False)
     if chosen.days > MAX_DAYS:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
+from django.conf import settings
 from django.db.models import F
 from django.http import HttpRequest
 from django.urls import reverse
@@ -28,7 +29,6 @@ from .formatting import (
     format_moment,
     format_tokens,
     has_prices,
-    to_local_time,
 )
 from .permissions import SessionPermission, reach
 from .usage_range import UsageRange
@@ -96,6 +96,11 @@ def format_change(now: float | None, before: float | None) -> str:
     percent = round(100 * (now / before - 1))
     sign = "▲" if percent > 0 else "▼" if percent < 0 else "±"
     return _("%(sign)s %(percent)s %%") % {"sign": sign, "percent": format_integer(abs(percent))}
+
+
+def utc_note() -> str:
+    """Return what tables of owners say of their days and months."""
+    return _("Days and months of owners are in UTC.") if settings.USE_TZ else ""
 
 
 def session_columns() -> list[UsageColumn]:
@@ -248,7 +253,12 @@ class UsageTables:
             for one in figures
         ]
         return UsageTable(
-            f"{dimension}s", title, columns, rows, empty=_("No messages on these days.")
+            f"{dimension}s",
+            title,
+            columns,
+            rows,
+            utc_note() if dimension == "owner" else "",
+            _("No messages on these days."),
         )
 
     def _sortable(self, sort: str, name: str) -> UsageColumn:
@@ -276,9 +286,7 @@ class UsageTables:
         return UsageRow(name, cells, bar, link, known)
 
     def _list_url(self, condition: Mapping[str, str]) -> str:
-        # The list has days of the reader's time zone.
-        begin, end = map(to_local_time, (self._begin, self._end - timedelta(microseconds=1)))
-        days = {"activity_from": f"{begin:%Y-%m-%d}", "activity_until": f"{end:%Y-%m-%d}"}
+        days = {"activity_from": f"{self._range.first}", "activity_until": f"{self._range.last}"}
         return f"{self._url('changelist')}?{urlencode({**condition, **days})}"
 
     def _url(self, name: str, *args: Any) -> str:

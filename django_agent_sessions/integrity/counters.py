@@ -106,18 +106,25 @@ def check_usage(using: str, days: Mapping[date, UsageSum], counted: UUID | None)
         # The usage is being rebuilt.
         return []
     rows = UsageRollup.objects.using(using)
-    by_day = _sums(rows.filter(dimension=UsageRollup.Dimension.DAY).values_list("period"))
-    by_agent = _sums(rows.filter(dimension=UsageRollup.Dimension.AGENT).values_list("period"))
-    spaces = rows.filter(dimension=UsageRollup.Dimension.NAMESPACE)
-    by_namespace = _sums(spaces.values_list("period"))
+    by_dimension = {
+        dimension: _sums(rows.filter(dimension=dimension).values_list("period"))
+        for pair in UsageRollup.Dimension.of_hours().items()
+        for dimension in pair
+    }
     months = rows.filter(dimension=UsageRollup.Dimension.DAY).annotate(month=TruncMonth("period"))
     by_month = _sums(months.values_list("month"))
     by_owner = _sums(rows.filter(dimension=UsageRollup.Dimension.OWNER).values_list("period"))
     if last_counted_message(using) != current:
         # A roll-up ran between the queries, so the figures are inconsistent.
         return []
+    by_day = by_dimension[UsageRollup.Dimension.DAY]
+    by_agent = by_dimension[UsageRollup.Dimension.AGENT]
+    by_namespace = by_dimension[UsageRollup.Dimension.NAMESPACE]
     wrong = {f"{day} by agent" for day in _different_periods(by_day, by_agent)}
     wrong |= {f"{day} by namespace" for day in _different_periods(by_day, by_namespace)}
+    for whole, hours in UsageRollup.Dimension.of_hours().items():
+        days_of_hours = _different_periods(by_dimension[whole], by_dimension[hours])
+        wrong |= {f"{day} by {hours}" for day in days_of_hours}
     wrong |= {f"{month:%Y-%m} by owner" for month in _different_periods(by_month, by_owner)}
     for day, tally in days.items():
         if any(

@@ -10,9 +10,11 @@ from django_agent_sessions.models.fields import IdField
 
 
 class UsageRollup(models.Model):
-    """Usage of a day: all, or by agent, model, namespace or owner; or of a month by owner.
+    """Usage of an hour or a day: all, or by agent, model or namespace. Of owners, a day or a month.
 
-    Owners of a day are only those with the highest figures, once the day is over.
+    Hours, days and months are in UTC. The rows of hours are for readers in other time zones: a page
+    adds up the hours of the reader's days. Owners have no hours, because they are too many. Owners
+    of a day are only those with the highest figures, once the day is over.
     """
 
     class Dimension(models.TextChoices):
@@ -22,14 +24,30 @@ class UsageRollup(models.Model):
         MODEL = "model", _("model")
         NAMESPACE = "namespace", _("namespace")
         OWNER_DAY = "owner_day", _("owner of a day")
+        HOUR = "hour", _("hour")
+        AGENT_HOUR = "agent_hour", _("agent of an hour")
+        MODEL_HOUR = "model_hour", _("model of an hour")
+        NAMESPACE_HOUR = "namespace_hour", _("namespace of an hour")
 
         @classmethod
         def of_owners(cls) -> tuple[UsageRollup.Dimension, ...]:
             """Return the dimensions whose keys are owners."""
             return cls.OWNER, cls.OWNER_DAY
 
+        @classmethod
+        def of_hours(cls) -> dict[UsageRollup.Dimension, UsageRollup.Dimension]:
+            """Return the dimensions of hours, by those of the days that they add up to."""
+            return {
+                cls.DAY: cls.HOUR,
+                cls.AGENT: cls.AGENT_HOUR,
+                cls.MODEL: cls.MODEL_HOUR,
+                cls.NAMESPACE: cls.NAMESPACE_HOUR,
+            }
+
     dimension = models.CharField(_("dimension"), max_length=16, choices=Dimension)
     period = models.DateField(_("first day"))
+    #: 0 in rows of days and months.
+    hour = models.PositiveSmallIntegerField(_("hour"), default=0)
     key = IdField(_("key"), blank=True, default="")
     sessions = models.BigIntegerField(_("sessions"), default=0)
     messages = models.BigIntegerField(_("messages"), default=0)
@@ -56,7 +74,7 @@ class UsageRollup(models.Model):
         ordering = ["dimension", "period", "key"]
         constraints = [
             models.UniqueConstraint(
-                fields=["dimension", "period", "key"], name="agent_sessions_usage_unique"
+                fields=["dimension", "period", "key", "hour"], name="agent_sessions_usage_unique"
             ),
         ]
         indexes = [

@@ -1,4 +1,4 @@
-"""Usage statistics: messages, tokens and latencies per day, agent, model, namespace and owner.
+"""Usage statistics: messages, tokens and latencies by day, agent, model, namespace and owner.
 
 Messages are counted once into roll-up rows, so that a report over 90 days reads some hundred short
 rows, however many messages there are. The figures stay when the counted messages are deleted, and
@@ -19,12 +19,13 @@ from .figures import (
     counted_until,
     daily,
     first_day,
+    midnight,
     today,
     top,
     total,
 )
 from .histograms import percentile
-from .ratings import DayRatings, Ratings, daily_ratings, midnight, ratings_by
+from .ratings import DayRatings, Ratings, daily_ratings, ratings_by
 from .rollups import RollUpResult, rebuild, roll_up
 
 __all__ = [

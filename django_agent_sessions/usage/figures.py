@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Literal
 
+from django.conf import settings
 from django.db.models import F, Model, Q, QuerySet, Sum
 from django.utils import timezone
 
@@ -17,8 +18,9 @@ from django_agent_sessions.values.owners import owner_key
 from django_agent_sessions.values.records import add_known
 
 from .histograms import percentile
-from .rollups import day_of
+from .rollups import day_of, hour_of
 
+_PERIOD = ("period", "hour")
 _COLUMNS = ("sessions", "messages", "input_tokens", "output_tokens", "cost")
 
 
@@ -59,7 +61,7 @@ class MonthFigures(Figures):
     """Figures of an owner in a month.
 
     Attributes:
-        month: The first day of the month.
+        month: The first day of the month, in UTC.
     """
 
     month: date
@@ -70,7 +72,7 @@ class DayFigures(Figures):
     """Figures of a day.
 
     Attributes:
-        day: The day, in UTC.
+        day: The day, in the current time zone.
     """
 
     day: date
@@ -93,12 +95,36 @@ class KeyFigures(Figures):
 
 
 def today() -> date:
-    """Return the current day as the figures count it.
+    """Return the current day.
 
     Returns:
-        The day in UTC; with ``USE_TZ = False`` the local day.
+        The day in Django's current time zone; with ``USE_TZ = False`` that of the site's clock.
     """
-    return day_of(timezone.now())
+    return _local(timezone.now()).date()
+
+
+def midnight(day: date) -> datetime:
+    """Return the time at which a day of the figures begins.
+
+    Args:
+        day: The day.
+
+    Returns:
+        Midnight in Django's current time zone, or if that is not a full hour of UTC, the next one.
+    """
+    if not settings.USE_TZ:
+        return datetime.combine(day, time())
+    begin = datetime.combine(day, time(), timezone.get_current_timezone()).astimezone(UTC)
+    return begin + (hour_of(begin) - begin) % timedelta(hours=1)
+
+
+def day_of_hour(moment: datetime) -> date:
+    """Return the day, in the current time zone, to which the figures of a time's hour belong."""
+    return _local(hour_of(moment)).date()
+
+
+def _local(moment: datetime) -> datetime:
+    return moment if timezone.is_naive(moment) else timezone.localtime(moment)
 
 
 def span(days: int, until: date | None) -> tuple[date, date]:
@@ -118,12 +144,20 @@ def daily(days: int, *, until: date | None = None, using: str | None = None) -> 
     Returns:
         One entry per day, oldest first, also for days without messages.
     """
-    first, last = span(days, until)
+    first, _last = span(days, until)
+    begins = [midnight(first + timedelta(number)) for number in range(days + 1)]
+    is_utc = all(begin.hour == 0 for begin in begins)
     rows = UsageRollup.objects.using(bridge.database(using)).filter(
-        dimension=UsageRollup.Dimension.DAY, period__range=(first, last), key=""
+        dimension=UsageRollup.Dimension.DAY if is_utc else UsageRollup.Dimension.HOUR,
+        period__range=(begins[0].date(), begins[-1].date()),
+        key="",
     )
-    rows_by_day = {row.period: row for row in rows}
-    return [_day_figures(first + timedelta(number), rows_by_day) for number in range(days)]
+    found: dict[date, list[Figures]] = defaultdict(list)
+    names = ("latencies", *_COLUMNS)
+    for period, hour, *figures in rows.values_list(*_PERIOD, *names):
+        found[_day_of_row(period, hour)].append(Figures(**dict(zip(names, figures, strict=True))))
+    known = (first + timedelta(number) for number in range(days))
+    return [_day_figures(day, total(found[day])) for day in known]
 
 
 def top(
@@ -140,8 +174,8 @@ def top(
     """Read the figures of the agents, models, namespaces or owners with the highest figures.
 
     Agents are those of all sessions with an agent of this id; models those of the messages whose
-    model is known. Owners of a day that is over are the 200 with the most messages and the 200 with
-    the highest costs; see ``by_owner`` for all.
+    model is known. Days of owners are in UTC, and owners of a day that is over are the 200 with the
+    most messages and the 200 with the highest costs; see ``by_owner`` for all.
 
     Args:
         dimension: What to list.
@@ -159,10 +193,14 @@ def top(
     """
     first, last = span(days, until)
     kept = UsageRollup.Dimension("owner_day" if dimension == "owner" else dimension)
-    rows = UsageRollup.objects.using(bridge.database(using)).filter(dimension=kept)
-    entries = list(_sums(rows, first - timedelta(before), first, last, sort)[:limit])
+    begin = _utc_midnight if dimension == "owner" else midnight
+    earlier, first_hour, end = map(begin, (first - timedelta(before), first, last + timedelta(1)))
+    now = _within(kept, first_hour, end)
+    rows = UsageRollup.objects.using(bridge.database(using))
+    compared = rows.filter(_within(kept, earlier, first_hour) | now)
+    entries = list(_sums(compared, first_hour, sort)[:limit])
     histograms: dict[str, Counter[int]] = {key: Counter() for key, *_ in entries[:latencies]}
-    stored = rows.filter(period__range=(first, last), key__in=histograms)
+    stored = rows.filter(now, key__in=histograms)
     for key, histogram in stored.order_by().values_list("key", "latencies"):
         histograms[key].update(_histogram(histogram))
     return [
@@ -177,14 +215,27 @@ def top(
     ]
 
 
-def _sums(
-    rows: QuerySet[UsageRollup], begin: date, first: date, last: date, sort: str
-) -> QuerySet[Any, Any]:
-    """Return the sums by key of the days from the first on, and of those before it."""
-    now, before = Q(period__gte=first), Q(period__lt=first)
+def _within(dimension: UsageRollup.Dimension, begin: datetime, end: datetime) -> Q:
+    """Return the condition of the rows between two hours: whole days, and hours at both ends."""
+    if begin == end:
+        return Q(pk__in=())
+    hours = UsageRollup.Dimension.of_hours().get(dimension)
+    first_whole = (begin + timedelta(hours=23)).date()
+    rows = Q(dimension=dimension, period__gte=first_whole, period__lt=end.date())
+    if begin.hour:
+        rows |= Q(dimension=hours, period=begin.date(), hour__gte=begin.hour)
+    if end.hour:
+        rows |= Q(dimension=hours, period=end.date(), hour__lt=end.hour)
+    return rows
+
+
+def _sums(rows: QuerySet[UsageRollup], first: datetime, sort: str) -> QuerySet[Any, Any]:
+    """Return the sums by key from an hour on, and before it."""
+    day = first.date()
+    now = Q(period__gt=day) | Q(period=day, hour__gte=first.hour)
     sums = {f"all_{name}": Sum(name, filter=now) for name in _COLUMNS}
-    earlier = {f"{name}_before": Sum(name, filter=before) for name in ("messages", "cost")}
-    summed: Any = rows.filter(period__range=(begin, last)).order_by().values("key")
+    earlier = {f"{name}_before": Sum(name, filter=~now) for name in ("messages", "cost")}
+    summed: Any = rows.order_by().values("key")
     return (  # type: ignore[no-any-return] # the type checker does not know the sums' names
         summed.annotate(**earlier, **sums)
         .filter(all_messages__isnull=False)
@@ -199,7 +250,7 @@ def by_owner(month: date, *, limit: int = 20, using: str | None = None) -> list[
     All owners are counted. An index serves this order, so that their number does not matter.
 
     Args:
-        month: Any day of the month.
+        month: Any day of the month, which is one in UTC.
         limit: Maximum number of owners.
         using: The database alias.
 
@@ -228,14 +279,14 @@ def by_month(owner: Any, months: int = 12, *, using: str | None = None) -> list[
 
     Args:
         owner: The user, or the user's primary key.
-        months: Number of months, up to the present one.
+        months: Number of months in UTC, up to the present one.
         using: The database alias.
 
     Returns:
         The months in which the owner used something, newest first.
     """
     key = owner_key(owner) if isinstance(owner, Model) else owner
-    month, periods = today().replace(day=1), []
+    month, periods = day_of(timezone.now()).replace(day=1), []
     for _ in range(months):
         periods.append(month)
         month = (month - timedelta(1)).replace(day=1)
@@ -299,20 +350,26 @@ def first_day(*, using: str | None = None) -> date | None:
         The day; ``None`` if there are no figures.
     """
     rows = UsageRollup.objects.using(bridge.database(using))
-    days = rows.filter(dimension=UsageRollup.Dimension.DAY).order_by("period")
-    return days.values_list("period", flat=True).first()
+    hours = rows.filter(dimension=UsageRollup.Dimension.HOUR).order_by(*_PERIOD)
+    first = hours.values_list(*_PERIOD).first()
+    return first and _day_of_row(*first)
 
 
-def _day_figures(day: date, rows_by_day: Mapping[date, UsageRollup]) -> DayFigures:
-    row = rows_by_day.get(day)
-    if row is None:
-        return DayFigures(day=day)
+def _utc_midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC if settings.USE_TZ else None)
+
+
+def _day_of_row(period: date, hour: int) -> date:
+    return day_of_hour(_utc_midnight(period).replace(hour=hour))
+
+
+def _day_figures(day: date, figures: Figures) -> DayFigures:
+    # The keys of stored histograms are text, and converted here once for each day.
+    latencies = _histogram(figures.latencies)
     return DayFigures(
-        day=day,
-        latencies=_histogram(row.latencies),
-        **{name: getattr(row, name) for name in _COLUMNS},
+        day=day, latencies=latencies, **{name: getattr(figures, name) for name in _COLUMNS}
     )
 
 
-def _histogram(stored: Mapping[str, int]) -> dict[int, int]:
+def _histogram(stored: Mapping[Any, int]) -> dict[int, int]:
     return {int(number): count for number, count in stored.items()}

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, timedelta
 from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db.models import Count, Q, QuerySet
-from django.db.models.functions import TruncDate
+from django.db.models.functions import TruncHour
 
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import MessageFeedback
 from django_agent_sessions.values.ids import first_id_for_time, time_of_id
 
-from .figures import span
-from .rollups import day_of
+from .figures import day_of_hour, midnight, span
 
 NEWEST = 50_000
 """Rows of feedback that are counted at most, the newest ones."""
@@ -45,7 +45,7 @@ class DayRatings:
     """Ratings of messages on a day.
 
     Attributes:
-        day: The day, in UTC.
+        day: The day, in the current time zone.
         good: Number of good ratings; None if there is too much later feedback to count them.
         bad: Number of bad ratings, or None.
     """
@@ -73,18 +73,23 @@ def daily_ratings(
     """
     first, _last = span(days, until)
     rows, complete_from = _newest(days, until, using)
-    zone = UTC if settings.USE_TZ else None
-    counted = {
-        day: (good, bad)
-        for day, good, bad in rows.order_by()
-        .annotate(day=TruncDate("created_at", tzinfo=zone))
-        .values("day")
+    # By hours of UTC, because MariaDB knows other time zones only if their tables were loaded.
+    hours = (
+        rows.order_by()
+        .annotate(hour=TruncHour("created_at", tzinfo=UTC if settings.USE_TZ else None))
+        .values("hour")
         .annotate(**_COUNTS)
-        .values_list("day", *_COUNTS)
-    }
+        .values_list("hour", *_COUNTS)
+    )
+    counted: defaultdict[date, Counter[str]] = defaultdict(Counter)
+    for hour, good, bad in hours:
+        counted[day_of_hour(hour)].update(good=good, bad=bad)
     known = (first + timedelta(number) for number in range(days))
     return [
-        DayRatings(day, *(counted.get(day, (0, 0)) if day >= complete_from else (None, None)))
+        DayRatings(
+            day,
+            *(counted[day][name] if day >= complete_from else None for name in _COUNTS),
+        )
         for day in known
     ]
 
@@ -125,10 +130,5 @@ def _newest(days: int, until: date | None, using: str | None) -> tuple[QuerySet[
         pk__lt=first_id_for_time(midnight(last + timedelta(1))),
     )
     for key in rows.order_by("-pk").values_list("pk", flat=True)[NEWEST : NEWEST + 1]:
-        return rows.filter(pk__gt=key), day_of(time_of_id(key)) + timedelta(1)
+        return rows.filter(pk__gt=key), day_of_hour(time_of_id(key)) + timedelta(1)
     return rows, first
-
-
-def midnight(day: date) -> datetime:
-    """Return the time at which a day of the figures begins."""
-    return datetime.combine(day, time(), UTC if settings.USE_TZ else None)

@@ -1,4 +1,4 @@
-"""Count new messages and sessions into roll-up rows per day, agent, model, namespace and owner.
+"""Count new messages and sessions into roll-up rows of hours, days and months.
 
 Primary keys are ordered by time (UUIDv7), so that new rows are a range of keys, and a cursor row
 stores how far the count has come. The counts and the cursor change in one transaction, so that a
@@ -49,6 +49,7 @@ class RollupKey(NamedTuple):
     dimension: str
     period: date
     key: str
+    hour: int = 0
 
 
 @dataclass(slots=True)
@@ -67,9 +68,15 @@ Tallies = defaultdict[RollupKey, Counts]
 """The counts of one batch, by row."""
 
 
+def hour_of(moment: datetime) -> datetime:
+    """Return the hour (in UTC) in which a time is counted."""
+    moment = moment if timezone.is_naive(moment) else moment.astimezone(UTC)
+    return moment.replace(minute=0, second=0, microsecond=0)
+
+
 def day_of(moment: datetime) -> date:
     """Return the day (in UTC) on which a time is counted."""
-    return (moment if timezone.is_naive(moment) else moment.astimezone(UTC)).date()
+    return hour_of(moment).date()
 
 
 def add_to_rollups(alias: str, tallies: Tallies) -> None:
@@ -96,7 +103,7 @@ def add_to_rollups(alias: str, tallies: Tallies) -> None:
             "cost",
             "latencies",
         ],
-        unique_fields=["dimension", "period", "key"] if has_conflict_target else None,
+        unique_fields=["dimension", "period", "key", "hour"] if has_conflict_target else None,
     )
 
 
@@ -112,21 +119,30 @@ def _existing(alias: str, keys: Sequence[RollupKey]) -> dict[RollupKey, UsageRol
     rows = UsageRollup.objects.using(alias).filter(
         dimension=keys[0].dimension,
         period=keys[0].period,
-        key__in=[row.key for row in keys],
+        key__in={row.key for row in keys},
+        hour__in={row.hour for row in keys},
     )
-    return {RollupKey(row.dimension, row.period, row.key): row for row in rows.select_for_update()}
+    return {
+        RollupKey(row.dimension, row.period, row.key, row.hour): row
+        for row in rows.select_for_update()
+    }
 
 
 def _sum(existing: UsageRollup | None, key: RollupKey, tally: Counts) -> UsageRollup:
-    row = UsageRollup(dimension=key.dimension, period=key.period, key=key.key)
-    previous = row if existing is None else existing
-    row.sessions = previous.sessions + tally.sessions
-    row.messages = previous.messages + tally.messages
-    row.input_tokens = add_known(previous.input_tokens, tally.input_tokens)
-    row.output_tokens = add_known(previous.output_tokens, tally.output_tokens)
-    row.cost = add_known(previous.cost, tally.cost)
-    row.latencies = dict(Counter(previous.latencies) + tally.latencies)
+    row = UsageRollup(**key._asdict())
+    for counts in (existing, tally):
+        if counts is not None:
+            _add(row, counts)
     return row
+
+
+def _add(row: UsageRollup | Counts, counts: UsageRollup | Counts) -> None:
+    row.sessions += counts.sessions
+    row.messages += counts.messages
+    row.input_tokens = add_known(row.input_tokens, counts.input_tokens)
+    row.output_tokens = add_known(row.output_tokens, counts.output_tokens)
+    row.cost = add_known(row.cost, counts.cost)
+    row.latencies = Counter(row.latencies) + Counter(counts.latencies)
 
 
 LAG = timedelta(minutes=10)
@@ -228,6 +244,7 @@ def _count_batch(alias: str, batch: int, end: datetime) -> tuple[int, int]:
     sessions = _next_sessions(alias, cursor.session, end, batch)
     for session in sessions:
         _tally_session(tallies, session)
+    _tally_days(tallies)
     add_to_rollups(alias, tallies)
     counted_until = end
     if messages:
@@ -337,13 +354,13 @@ def _range(after: UUID | None, end: datetime) -> dict[str, UUID]:
 def _tally_message(
     tallies: Tallies, message: _Message, prices: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    day = day_of(message.created_at)
-    agent_tally = tallies[RollupKey(UsageRollup.Dimension.AGENT, day, message.agent_id)]
+    hour, dimensions = hour_of(message.created_at), UsageRollup.Dimension
+    agent_tally = tallies[_of_hour(dimensions.AGENT_HOUR, hour, message.agent_id)]
     # For an agent, sessions are the conversations that it began.
     agent_tally.sessions += message.first
-    counted = [agent_tally, *_tallies_of(tallies, day, message)]
+    counted = [agent_tally, *_tallies_of(tallies, hour, message)]
     if message.model:
-        counted.append(tallies[RollupKey(UsageRollup.Dimension.MODEL, day, message.model)])
+        counted.append(tallies[_of_hour(dimensions.MODEL_HOUR, hour, message.model)])
     tokens = message.input_tokens, message.output_tokens
     cost = cost_of(prices, message.model, *tokens)
     for tally in counted:
@@ -358,17 +375,29 @@ def _tally_message(
 
 
 def _tally_session(tallies: Tallies, session: _Session) -> None:
-    for tally in _tallies_of(tallies, day_of(session.created_at), session):
+    for tally in _tallies_of(tallies, hour_of(session.created_at), session):
         tally.sessions += 1
 
 
-def _tallies_of(tallies: Tallies, day: date, row: _Message | _Session) -> Iterator[Counts]:
+def _tallies_of(tallies: Tallies, hour: datetime, row: _Message | _Session) -> Iterator[Counts]:
     """Yield the counts that sessions and their messages have in common."""
-    owner = "" if row.owner is None else str(row.owner)
-    yield tallies[RollupKey(UsageRollup.Dimension.DAY, day, "")]
-    yield tallies[RollupKey(UsageRollup.Dimension.NAMESPACE, day, row.namespace)]
+    day, owner = hour.date(), "" if row.owner is None else str(row.owner)
+    yield tallies[_of_hour(UsageRollup.Dimension.HOUR, hour, "")]
+    yield tallies[_of_hour(UsageRollup.Dimension.NAMESPACE_HOUR, hour, row.namespace)]
     yield tallies[RollupKey(UsageRollup.Dimension.OWNER_DAY, day, owner)]
     yield tallies[RollupKey(UsageRollup.Dimension.OWNER, day.replace(day=1), owner)]
+
+
+def _of_hour(dimension: UsageRollup.Dimension, hour: datetime, key: str) -> RollupKey:
+    return RollupKey(dimension, hour.date(), key, hour.hour)
+
+
+def _tally_days(tallies: Tallies) -> None:
+    """Add the counts of the hours to those of their days."""
+    days: dict[str, str] = {hours: day for day, hours in UsageRollup.Dimension.of_hours().items()}
+    for row, counts in list(tallies.items()):
+        if day := days.get(row.dimension):
+            _add(tallies[RollupKey(day, row.period, row.key)], counts)
 
 
 def _creation_time(key: UUID) -> datetime:

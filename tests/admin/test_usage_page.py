@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from unittest.mock import patch
 from urllib.parse import urlencode
@@ -39,7 +39,7 @@ UPDATE = f"{PAGE}update/"
 @pytest.fixture
 def now():
     """Noon, so that some hours ago is the same day."""
-    return timezone.now().replace(hour=12, minute=0, second=0)
+    return timezone.localtime().replace(hour=12, minute=0, second=0)
 
 
 @pytest.fixture
@@ -221,6 +221,36 @@ def test_tables_are_sorted_by_messages_or_by_costs(admin_client, now, settings):
     assert agents(sort="cost") == ["chatty", "costly"]
 
 
+@pytest.mark.parametrize(
+    ("zone", "day", "begins"),
+    [
+        ("Asia/Kolkata", 11, "2026-06-11 00:30 IST"),
+        ("America/Chicago", 10, "2026-06-10 00:00 CDT"),
+        ("UTC", 10, "2026-06-10 00:00 UTC"),
+    ],
+)
+def test_days_are_those_of_the_readers_time_zone(client, ada, settings, zone, day, begins):
+    # A project's middleware would activate the reader's zone.
+    settings.TIME_ZONE = zone
+    late = datetime(2026, 6, 10, 23, 30, tzinfo=UTC)
+    say(join(start("session", late, ada, "shop"), "rabbit"), [late] * 3)
+    usage.roll_up(until=late + timedelta(days=9))
+    client = staff(client, "view_usagerollup", "view_session")
+
+    def messages(day: int) -> str:
+        date = f"2026-06-{day}"
+        page = client.get(PAGE, {"from": date, "until": date})
+        assert "Days and months of owners are in UTC." in text(page)
+        return dict(tiles(page))["Messages"]
+
+    page = client.get(PAGE, {"from": f"2026-06-{day}", "until": f"2026-06-{day}"})
+    assert f"Days are in your time zone: the first one begins at {begins}." in text(page)
+    assert rows_of(page, "usage-agents")[0][:2] == ["rabbit", "3"]
+    link = f"namespace=shop&amp;activity_from=2026-06-{day}&amp;activity_until=2026-06-{day}"
+    assert link in text(page)
+    assert [messages(shown) for shown in (day - 1, day, day + 1)] == ["0", "3", "0"]
+
+
 # --- sessions -------------------------------------------------------------------------------------
 
 
@@ -262,9 +292,7 @@ def test_the_sessions_with_the_highest_figures_are_linked(admin_client, costly, 
     key = Session.objects.get(title="Title 2").pk
     assert f'href="/admin/agent_sessions/session/{key}/change/"' in text(page)
     owner = Session.objects.values_list("owner", flat=True)[0]
-    # The day in UTC begins on the day before in Chicago.
-    yesterday = usage.today() - timedelta(days=1)
-    query = f"activity_from={yesterday}&amp;activity_until={today}"
+    query = f"activity_from={today}&amp;activity_until={today}"
     for condition in ("agent=agent", f"owner={owner}", "namespace=shop"):
         assert f'href="/admin/agent_sessions/session/?{condition}&amp;{query}"' in text(page)
     settings.AGENT_SESSIONS = {}
@@ -274,7 +302,7 @@ def test_the_sessions_with_the_highest_figures_are_linked(admin_client, costly, 
 
 
 def test_of_very_many_sessions_the_most_recent_ones_are_compared(admin_client, costly, monkeypatch):
-    moment = timezone.now().replace(hour=12, minute=0, second=1)
+    moment = timezone.localtime().replace(hour=12, minute=0, second=1)
     Session.objects.filter(title="Title 1").update(last_activity_at=moment)
     monkeypatch.setattr(usage_tables, "NEWEST_SESSIONS", 1)
 
@@ -472,7 +500,7 @@ def test_the_page_takes_the_same_statements_for_little_and_for_much(client, now)
     staff(client, "view_usagerollup", "view_session", "read_transcript")
 
     def statements(days: str = "90") -> list[str]:
-        usage.roll_up(until=now + timedelta(days=1))
+        usage.roll_up(until=now + timedelta(days=2))
         with CaptureQueriesContext(connection) as captured:
             assert client.get(PAGE, {"days": days}).status_code == 200
         return [query["sql"] for query in captured]
@@ -505,6 +533,8 @@ def test_the_page_takes_the_same_statements_for_little_and_for_much(client, now)
     assert ["agent_sessions_messagefeedback" in sql for sql in read] == [True]
     assert len(much) == 19
     assert len(statements("7")) == 21
+    with timezone.override("UTC"):
+        assert len(statements()) == 19
     assert reverse("admin:agent_sessions_usagerollup_changelist") == PAGE
 
 

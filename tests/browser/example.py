@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -287,20 +287,20 @@ WITH_PRICES = {
 
 def dear_day() -> date:
     """The day on which one agent changed its model."""
-    return timezone.now().astimezone(UTC).date() - timedelta(days=1)
+    return timezone.localdate() - timedelta(days=1)
 
 
 def usage_of_90_days() -> None:
     """Three agents and six owners, busier during the week, rolled up; yesterday is expensive."""
     chance = random.Random(11)
-    now = timezone.now()
+    now = timezone.localtime()
     sessions: list[Session] = []
     agents: list[SessionAgent] = []
     rows: list[SessionMessage] = []
     owners = [owner(name) for name in _OWNERS]
     for day in range(90):
         morning = (now - timedelta(days=day)).replace(hour=9, minute=0, second=0)
-        dear_today = morning.astimezone(UTC).date() == dear_day()
+        dear_today = morning.date() == dear_day()
         busy = (0.35 if morning.weekday() >= 5 and not dear_today else 1) * (1.35 - day / 120)
         for number in range(1 + round(5 * busy * chance.uniform(0.7, 1.2))):
             when = morning + timedelta(minutes=9 * number)

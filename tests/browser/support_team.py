@@ -139,7 +139,7 @@ def shop() -> Shop:
 
 
 def _working_hour(chance: random.Random, now: datetime, days: int) -> datetime:
-    morning = (now - timedelta(days=days)).astimezone(UTC).replace(hour=8, minute=0, second=0)
+    morning = timezone.localtime(now - timedelta(days=days)).replace(hour=8, minute=0, second=0)
     return morning + timedelta(minutes=chance.randrange(9 * 60))
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import lzma
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -46,3 +48,34 @@ def test_a_released_database_is_upgraded_checked_and_read_as_before(
     assert "missing" not in run(database, "django", "agent_sessions_check")
     before: Any = json.loads(released.with_suffix("").with_suffix(".json").read_text())
     assert json.loads(run(database, "tests.upgrades.released", "read")) == before
+
+
+# Over a second: each command is a process of its own.
+def test_figures_of_days_are_kept_as_hours_and_an_upgrade_is_undone(tmp_path, other_process):
+    database = tmp_path / "upgraded.sqlite3"
+    database.write_bytes(lzma.decompress((HERE / "0.1.0.sqlite3.xz").read_bytes()))
+    columns = "dimension, period, key, sessions, messages, input_tokens, output_tokens, cost"
+    days = sorted(
+        (dimension, period, key, 1, 12, 34, None, 5)
+        for dimension, key in (("day", ""), ("agent", "a"), ("owner", "7"), ("owner_day", "7"))
+        for period in ("2026-05-01", "2026-06-01")
+    )
+
+    def stored(columns: str) -> list[Any]:
+        with closing(sqlite3.connect(database)) as connection:
+            return sorted(connection.execute(f"SELECT {columns} FROM agent_sessions_usagerollup"))
+
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.executemany(
+            f"INSERT INTO agent_sessions_usagerollup ({columns}, latencies) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, '{\"48\": 12}')",
+            days,
+        )
+    run(database, "django", "migrate", "--verbosity", "0")
+    hours = {"day": "hour", "agent": "agent_hour"}
+    kept: list[Any] = [(*row, 0) for row in days]
+    kept += [(hours[name], *row, 11) for name, *row in days if name in hours]
+    assert stored(f"{columns}, hour") == sorted(kept)
+    assert set(stored("latencies")) == {('{"48": 12}',)}
+    run(database, "django", "migrate", "agent_sessions", "0001", "--verbosity", "0")
+    assert stored(columns) == days

@@ -57,35 +57,54 @@ def say(agent: SessionAgent, times: Iterable[datetime], **columns: Any) -> None:
 Recount = dict[tuple[str, str, str], tuple[int, int, int, int]]
 
 
+def rows_of(at: datetime, namespace: str, owner: str) -> list[tuple[str, str, str]]:
+    """The rows in which a session and its messages at a time are counted."""
+    day, hour = f"{at.astimezone(UTC):%Y-%m-%d}", f"{at.astimezone(UTC):%Y-%m-%d %H}"
+    return [
+        ("day", day, ""),
+        ("hour", hour, ""),
+        ("namespace", day, namespace),
+        ("namespace_hour", hour, namespace),
+        ("owner_day", day, owner),
+        ("owner", f"{day[:-2]}01", owner),
+    ]
+
+
+def rows_of_agent(at: datetime, agent: str) -> list[tuple[str, str, str]]:
+    return [
+        ("agent", f"{at.astimezone(UTC):%Y-%m-%d}", agent),
+        ("agent_hour", f"{at.astimezone(UTC):%Y-%m-%d %H}", agent),
+    ]
+
+
 def recount() -> Recount:
     """Counts every row anew, one by one, in plain Python."""
     found: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for session in Session.objects.all():
-        day = session.created_at.astimezone(UTC)
-        found["day", f"{day:%Y-%m-%d}", ""][0] += 1
-        found["owner", f"{day:%Y-%m-01}", str(session.owner_id or "")][0] += 1
-        found["owner_day", f"{day:%Y-%m-%d}", str(session.owner_id or "")][0] += 1
-        found["namespace", f"{day:%Y-%m-%d}", session.namespace][0] += 1
+        owner = str(session.owner_id or "")
+        for key in rows_of(session.created_at, session.namespace, owner):
+            found[key][0] += 1
     for row in SessionMessage.objects.select_related("agent", "session"):
-        day = row.created_at.astimezone(UTC)
-        of_agent = found["agent", f"{day:%Y-%m-%d}", row.agent.agent_id]
-        of_agent[0] += row.message_id == 0
-        for figures in (
-            of_agent,
-            found["day", f"{day:%Y-%m-%d}", ""],
-            found["owner", f"{day:%Y-%m-01}", str(row.session.owner_id or "")],
-            found["owner_day", f"{day:%Y-%m-%d}", str(row.session.owner_id or "")],
-            found["namespace", f"{day:%Y-%m-%d}", row.session.namespace],
-        ):
+        of_agent = rows_of_agent(row.created_at, row.agent.agent_id)
+        for key in of_agent:
+            found[key][0] += row.message_id == 0
+        owner = str(row.session.owner_id or "")
+        for key in [*of_agent, *rows_of(row.created_at, row.session.namespace, owner)]:
+            figures = found[key]
             figures[1] += 1
             figures[2] += row.input_tokens or 0
             figures[3] += row.output_tokens or 0
     return {key: (a, b, c, d) for key, (a, b, c, d) in found.items()}
 
 
+def name_of(row: UsageRollup) -> tuple[str, str, str]:
+    hour = f" {row.hour:02}" if row.dimension.endswith("hour") else ""
+    return row.dimension, f"{row.period:%Y-%m-%d}{hour}", row.key
+
+
 def rolled_up() -> Recount:
     return {
-        (row.dimension, f"{row.period:%Y-%m-%d}", row.key): (
+        name_of(row): (
             row.sessions,
             row.messages,
             row.input_tokens or 0,
@@ -99,7 +118,7 @@ def latencies_counted() -> Counter[tuple[str, str, str]]:
     """How many latencies each row's histogram holds."""
     return Counter(
         {
-            (row.dimension, f"{row.period:%Y-%m-%d}", row.key): sum(row.latencies.values())
+            name_of(row): sum(row.latencies.values())
             for row in UsageRollup.objects.all()
             if row.latencies
         }
