@@ -49,5 +49,6 @@ def test_a_database_with_older_tables_is_named_with_its_migrations(legacy, comma
     with connections[legacy].schema_editor() as editor:
         editor.create_model(Session)
 
-    with pytest.raises(CommandError, match=r"lacks migrations .* 0001_initial, .*Run migrate first"):
+    lacks = r"lacks migrations .* 0001_initial, .*Run migrate first"
+    with pytest.raises(CommandError, match=lacks):
         call_command(*command, "--database", legacy)
