@@ -6,8 +6,9 @@ so one index on the primary key serves the order, the pages and the time filter.
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -15,16 +16,17 @@ from django.contrib import admin
 from django.contrib.admin import ShowFacets
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.db.models import Q, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
-from django.utils.text import Truncator, capfirst
+from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from django_agent_sessions import audit
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent, Session
@@ -35,10 +37,16 @@ from .filters import reject_nul
 from .input_filters import TimeFilter
 from .keyset_changelist import AFTER, KeysetChangeList
 from .list_rows import with_readable_titles
-from .permissions import SessionPermission, may, reach, require
-from .read_only import ReadOnlyAdmin
+from .pages import admin_url, private_path
+from .permissions import ReadOnlyAdmin, SessionPermission, may, reach, require
 
 _MAX_NAME = 80
+
+MAX_EVENTS = 100_000
+"""The most events of a file, the newest."""
+
+_BATCH = 1_000
+_CSV_COLUMNS = ("when", "action", "actor", "actor_id", "session", "target", "reason", "details")
 
 AUDIT_PARAMETERS = frozenset({"action__exact", "when", *TimeFilter.names(), "session", "actor_id"})
 """The permitted query parameters."""
@@ -105,8 +113,6 @@ class _LinkFilter(admin.SimpleListFilter):
 
 
 class AuditSessionFilter(_LinkFilter):
-    """Filter by session."""
-
     title = gettext_lazy("this session")
     parameter_name = "session"
 
@@ -115,8 +121,6 @@ class AuditSessionFilter(_LinkFilter):
 
 
 class ActorFilter(_LinkFilter):
-    """Filter by the user who acted."""
-
     title = gettext_lazy("this actor")
     parameter_name = "actor_id"
 
@@ -212,26 +216,17 @@ class AuditEventAdmin(ReadOnlyAdmin):
         return event
 
     def get_urls(self) -> list[URLPattern]:
-        name = "agent_sessions_auditevent_csv"
-        csv = path("csv/", self.admin_site.admin_view(self.csv_view), name=name)
-        return [csv, *super().get_urls()]
-
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        title = capfirst(self.opts.verbose_name_plural)
-        return super().changelist_view(request, {"title": title, **(extra_context or {})})
+        url = private_path(self, "csv/", self.csv_view, "auditevent_csv")
+        return [url, *super().get_urls()]
 
     def csv_view(self, request: HttpRequest) -> HttpResponseBase:
         """Send the events that the filters select as a CSV file, and record that."""
         require(request, SessionPermission.VIEW_AUDIT)
-        from .audit_csv import csv_response
-
         try:
             events = self.get_changelist_instance(request).queryset
         except IncorrectLookupParameters as error:
             raise Http404 from error
-        return csv_response(request, events)
+        return _csv_response(request, events)
 
     @admin.display(description=gettext_lazy("when"))
     def at(self, event: AuditEvent) -> SafeString:
@@ -262,7 +257,7 @@ class AuditEventAdmin(ReadOnlyAdmin):
             )
         if not self.admin_site.is_registered(Session):
             return format_html('{} <div><a href="{}">{}</a></div>', named, events, _("all events"))
-        url = self._url("session_change", event.session)
+        url = admin_url(self, "session_change", event.session)
         return format_html(
             '<a href="{}">{}</a> <div><a class="as-more" href="{}">{}</a></div>',
             url,
@@ -278,14 +273,10 @@ class AuditEventAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("details as recorded"))
     def as_recorded(self, event: AuditEvent) -> str:
-        """Return the details as stored JSON."""
         return json.dumps(event.details, ensure_ascii=False)
 
     def _events(self, **parameters: Any) -> str:
-        return f"{self._url('auditevent_changelist')}?{urlencode(parameters)}"
-
-    def _url(self, name: str, *args: Any) -> str:
-        return reverse(f"{self.admin_site.name}:{self.opts.app_label}_{name}", args=args)
+        return f"{admin_url(self, 'auditevent_changelist')}?{urlencode(parameters)}"
 
 
 def _parse_key(text: str) -> UUID:
@@ -293,3 +284,54 @@ def _parse_key(text: str) -> UUID:
         return UUID(text)
     except ValueError as error:
         raise IncorrectLookupParameters from error
+
+
+# --- as a file -----------------------------------------------------------------------------------
+
+
+class _CSVLine:
+    def write(self, line: str) -> str:
+        return line
+
+
+def _csv_response(request: HttpRequest, events: QuerySet[AuditEvent]) -> HttpResponseBase:
+    audit.record(
+        AuditEvent.Action.EXPORTED,
+        actor=request.user,
+        details={"format": "csv", "what": "audit events"},
+        using=bridge.database(),
+    )
+    writer = csv.writer(_CSVLine())
+    lines = (writer.writerow(row) for row in _rows(events))
+    response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = 'attachment; filename="audit-events.csv"'
+    return response
+
+
+def _rows(events: QuerySet[AuditEvent]) -> Iterator[Any]:
+    yield _CSV_COLUMNS
+    ordered, sent = events.order_by("-pk"), 0
+    page = list(ordered[:_BATCH])
+    while page and sent < MAX_EVENTS:
+        yield from map(_row, page)
+        sent += len(page)
+        page = list(ordered.filter(pk__lt=page[-1].pk)[:_BATCH])
+
+
+def _row(event: AuditEvent) -> list[str]:
+    values = (
+        event.created_at.isoformat(),
+        event.get_action_display(),
+        event.actor,
+        event.actor_id,
+        event.session or "",
+        event.target or "",
+        event.reason,
+        describe_details(event.details, within=event.session is not None),
+    )
+    return [_as_text(str(value)) for value in values]
+
+
+def _as_text(value: str) -> str:
+    """Return a value that a spreadsheet does not take for a formula."""
+    return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

@@ -14,8 +14,7 @@ from django.forms.utils import flatatt
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from .escaping import html, join_html
-from .formatting import format_compact, format_integer
+from .formatting import format_compact, format_integer, html, join_html
 
 HEIGHT = 100
 """The height of a chart in SVG units; the stylesheet sets the pixels."""

@@ -1,26 +1,27 @@
-"""The columns of the list of sessions."""
+"""The columns of the list of sessions, and what its page shows like them."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.utils import quote
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, pgettext
+from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from django_agent_sessions.content import dialects
 from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import Session
+from django_agent_sessions.models.lifetimes import DeletionDate, Lifetimes, deletion_date
 
-from .deletion_dates import describe_rule, has_lifetimes, shown_deletion_date
 from .formatting import (
     SECOND,
     exact_cost,
@@ -32,6 +33,7 @@ from .formatting import (
     to_local_time,
 )
 from .list_rows import SessionRowData
+from .pages import admin_url
 from .run_status import RUN_STATUS_LABELS
 
 _MAX_LENGTH = 80
@@ -71,7 +73,9 @@ class SessionColumnsMixin:
 
         The title is omitted for users without the permission to read content.
         """
-        name, badges, row = _truncate(session.session_id), _badges(session), _row_data(session)
+        name, row = _truncate(session.session_id), _row_data(session)
+        signs = _signs(session_flags(session))
+        badges = format_html(" {}", signs) if signs else ""
         title = _truncate(session.title or row.words) if row.readable else ""
         if not title:
             return format_html('<span class="as-session">{}</span>{}', name, badges)
@@ -90,8 +94,7 @@ class SessionColumnsMixin:
         """Return the owner, linked to the owner's page."""
         if session.owner is None:
             return None
-        name = f"{self.admin_site.name}:agent_sessions_session_person"
-        url = reverse(name, args=[quote(session.owner.pk)])
+        url = admin_url(self, "session_person", quote(session.owner.pk))
         return format_html('<a href="{}">{}</a>', url, _truncate(session.owner.get_username()))
 
     @admin.display(description=gettext_lazy("framework"), empty_value="–")
@@ -138,16 +141,8 @@ class SessionColumnsMixin:
     @admin.display(description=gettext_lazy("rated"), empty_value="–")
     def feedback(self, session: Session) -> SafeString | None:
         """Return a sign for each kind of feedback on messages of the session."""
-        signs = format_html_join(
-            " ",
-            '<span class="as-sign as-sign-{}" role="img" aria-label="{}" title="{}"></span>',
-            (
-                (kind, label, label)
-                for kind, label in feedback_labels().items()
-                if getattr(session, f"has_{kind}", False)
-            ),
-        )
-        return signs or None
+        labels = feedback_labels().items()
+        return _signs(one for one in labels if getattr(session, f"has_{one[0]}", False)) or None
 
     @admin.display(description=gettext_lazy("last activity"))
     def active(self, session: Session) -> SafeString:
@@ -216,11 +211,11 @@ def feedback_labels() -> dict[str, str]:
     }
 
 
-def _badges(session: Session) -> SafeString:
+def _signs(labels: Iterable[tuple[str, str]]) -> SafeString:
     return format_html_join(
-        "",
-        ' <span class="as-sign as-sign-{}" role="img" aria-label="{}" title="{}"></span>',
-        ((kind, label, label) for kind, label in session_flags(session)),
+        " ",
+        '<span class="as-sign as-sign-{}" role="img" aria-label="{}" title="{}"></span>',
+        ((kind, label, label) for kind, label in labels),
     )
 
 
@@ -248,3 +243,35 @@ def _row_data(session: Session) -> SessionRowData:
 
 def _truncate(text: str) -> str:
     return str(Truncator(displayable(text)).chars(_MAX_LENGTH))
+
+
+def has_lifetimes() -> bool:
+    """Return whether ``RETENTION`` has lifetimes for sessions."""
+    try:
+        return any(Lifetimes.from_settings().by_namespace.values())
+    except ConfigurationError:
+        return False
+
+
+def shown_deletion_date(session: Session) -> DeletionDate | None:
+    """Return when a session may be deleted; None also while the setting is invalid.
+
+    The system check reports the setting; no page should fail because of it.
+    """
+    try:
+        return deletion_date(session)
+    except ConfigurationError:
+        return None
+
+
+def describe_rule(date: DeletionDate) -> str:
+    """Return why a session is deleted, such as "time since the last activity: 90 days"."""
+    if date.lifetime is None:
+        return str(date.rule.label)
+    days, rest = divmod(date.lifetime, timedelta(days=1))
+    lifetime = (
+        str(date.lifetime)
+        if rest
+        else ngettext("%(count)s day", "%(count)s days", days) % {"count": format_integer(days)}
+    )
+    return _("%(rule)s: %(lifetime)s") % {"rule": date.rule.label, "lifetime": lifetime}

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
-from django.contrib.admin.utils import quote
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import reverse
 from django.utils.decorators import method_decorator
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -27,19 +25,13 @@ from django_agent_sessions.exceptions import LegalHoldError, ReasonError
 from django_agent_sessions.governance import reasons
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage, deletion
 
-from .permissions import SessionPermission, require
-from .reason_form import ReasonForm
+from .pages import ReasonForm, admin_url
+from .permissions import ReadOnlyAdmin, SessionPermission, require
 
 _DELETED = AuditEvent.Action.DELETED
 
-if TYPE_CHECKING:
-    # ModelAdmin is generic for the type checker only.
-    _ModelAdmin = admin.ModelAdmin[Session]
-else:
-    _ModelAdmin = admin.ModelAdmin
 
-
-class SessionDeletionMixin(_ModelAdmin):
+class SessionDeletionMixin(ReadOnlyAdmin):
     """Mixin that deletes sessions for the session admin, without entries in Django's admin log."""
 
     def get_deleted_objects(
@@ -85,22 +77,18 @@ class SessionDeletionMixin(_ModelAdmin):
         context = {**(extra_context or {}), "reason_form": ReasonForm(_DELETED)}
         try:
             return super().delete_view(request, object_id, context)
-        except LegalHoldError:
-            return self._legal_hold_response(request)
-        except ReasonError:
-            return self._reason_response(request)
+        except (LegalHoldError, ReasonError) as error:
+            return self._refused(request, error)
 
     def response_delete(self, request: HttpRequest, obj_display: str, obj_id: Any) -> HttpResponse:
         """Redirect to the list; Django does so only for users with the change permission."""
         response = super().response_delete(request, obj_display, obj_id)
         if not isinstance(response, HttpResponseRedirect):
             return response
-        opts = self.opts
-        url = reverse(f"{self.admin_site.name}:{opts.app_label}_{opts.model_name}_changelist")
-        filters = self.get_preserved_filters(request)
-        return HttpResponseRedirect(
-            add_preserved_filters({"preserved_filters": filters, "opts": opts}, url)
-        )
+        preserved = self.get_preserved_filters(request)
+        filters: dict[str, Any] = {"preserved_filters": preserved, "opts": self.opts}
+        url = add_preserved_filters(filters, admin_url(self, "session_changelist"))
+        return HttpResponseRedirect(url)
 
     def delete_model(self, request: HttpRequest, obj: Session) -> None:
         # Imported here, because it loads the store, and Django's start loads this module.
@@ -130,10 +118,8 @@ class SessionDeletionMixin(_ModelAdmin):
     ) -> HttpResponse:
         try:
             response = super().changelist_view(request, extra_context)
-        except LegalHoldError:
-            return self._legal_hold_response(request)
-        except ReasonError:
-            return self._reason_response(request)
+        except (LegalHoldError, ReasonError) as error:
+            return self._refused(request, error)
         if isinstance(response, TemplateResponse) and response.context_data is not None:
             # Django's action builds the page that confirms a deletion, without a hook for more.
             response.context_data.setdefault("reason_form", ReasonForm(_DELETED))
@@ -149,18 +135,17 @@ class SessionDeletionMixin(_ModelAdmin):
         """Do nothing."""
 
     def _session_link(self, session: Session) -> SafeString:
-        site, opts = self.admin_site.name, self.opts
-        url = reverse(f"{site}:{opts.app_label}_{opts.model_name}_change", args=[quote(session.pk)])
+        url = admin_url(self, "session_change", session.pk)
         return format_html('<a href="{}">{}</a>', url, displayable(str(session)))
 
-    def _reason_response(self, request: HttpRequest) -> HttpResponse:
-        """Report that the reason is missing or too long."""
-        text = _("Nothing was deleted: enter a reason of 1 to %(most)d characters.")
-        self.message_user(request, text % {"most": MAX_REASON}, messages.ERROR)
-        return HttpResponseRedirect(request.get_full_path())
-
-    def _legal_hold_response(self, request: HttpRequest) -> HttpResponse:
-        """Report that a session was put under legal hold before the confirmation."""
-        text = _("Nothing was deleted: at least one session is under legal hold. Release it first.")
+    def _refused(self, request: HttpRequest, error: LegalHoldError | ReasonError) -> HttpResponse:
+        """Report that the reason is unfit, or that a hold came before the confirmation."""
+        if isinstance(error, ReasonError):
+            text = _("Nothing was deleted: enter a reason of 1 to %(most)d characters.")
+            text %= {"most": MAX_REASON}
+        else:
+            text = _(
+                "Nothing was deleted: at least one session is under legal hold. Release it first."
+            )
         self.message_user(request, text, messages.ERROR)
         return HttpResponseRedirect(request.get_full_path())

@@ -8,42 +8,40 @@ reason in a URL would also end up in server logs.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern
 from django.utils import timezone
-from django.utils.cache import patch_cache_control
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
+from django.views.decorators.debug import sensitive_variables
 
 from django_agent_sessions import audit
 from django_agent_sessions.db import bridge
 from django_agent_sessions.governance import reasons
-from django_agent_sessions.models import AuditEvent, Session
-from django_agent_sessions.models.permissions import REVIEWING
+from django_agent_sessions.models import AuditEvent, Operation, Session
+from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS, REVIEWING
 
-from .permissions import SessionPermission, may, reach, require
-from .reason_form import ReasonForm, ask_reason_response, selected_reason_form
+from .pages import ReasonForm, ask_reason_response, selected_reason_form
+from .permissions import may, reach
+
+if TYPE_CHECKING:
+    from .transcript.viewers import Viewer
 
 MARKDOWN, JSONL = "markdown", "jsonl"
 _EXPORTED = AuditEvent.Action.EXPORTED
 
-_REQUIRED = (SessionPermission.VIEW, SessionPermission.READ, SessionPermission.EXPORT)
+_REQUIRED = OPERATION_PERMISSIONS[Operation.Kind.EXPORT]
 
 
 class ExportForm(ReasonForm):
-    """The format and the reason of an export."""
-
     form = forms.ChoiceField(
         label=_("Format"),
         choices=[
@@ -56,45 +54,22 @@ class ExportForm(ReasonForm):
     field_order = ("form", "reason")
 
 
-def may_export(request: HttpRequest) -> bool:
-    """Return whether the user may export, which requires finding and reading sessions, too."""
-    return may(request, *_REQUIRED)
-
-
 def export_urls(model_admin: Any) -> list[URLPattern]:
-    # A reason may contain personal data; it is masked only when it is recorded.
-    @sensitive_post_parameters("reason")
-    @wraps(export_view)
-    def page(request: HttpRequest, object_id: UUID) -> HttpResponseBase:
-        return export_view(model_admin, request, object_id)
+    # Imported here to keep the start of processes and commands fast.
+    from .transcript.viewers import session_paths
 
-    return [
-        path(
-            "<uuid:object_id>/export/",
-            model_admin.admin_site.admin_view(page),
-            name="agent_sessions_session_export",
-        )
-    ]
+    return session_paths(model_admin, [("export/", export_view, "export", "can_export")])
 
 
-@sensitive_variables()
-def export_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpResponseBase:
+def export_view(viewer: Viewer) -> HttpResponseBase:
     """Show the export form of a session, and send the file on POST."""
-    require(request, *_REQUIRED)
-    sessions = reach(request, *_REQUIRED).filter(model_admin.get_queryset(request))
-    session = _load_session(sessions, object_id)
-    if session is None or not model_admin.has_view_permission(request, session):
-        raise Http404
+    request, session = viewer.request, viewer.session
     format_ = request.GET.get("as", MARKDOWN)
     form = ExportForm(_EXPORTED, request.POST or None, initial={"form": format_})
     if request.method != "POST" or not form.is_valid():
-        return _form_response(model_admin, request, session, form)
-    reason = form.cleaned_data["reason"]
-    if form.cleaned_data["form"] == JSONL:
-        chunks = _stream_sessions(_Export(request, JSONL, reason), [session], _jsonl)
-        return _download(request, chunks, _file_name(session), "jsonl")
-    chunks = _stream_sessions(_Export(request, MARKDOWN, reason), [session], _markdown)
-    return _download(request, chunks, _file_name(session), "md")
+        return viewer.render("export", title=_("Export conversation"), form=form)
+    chosen, reason = form.cleaned_data["form"], form.cleaned_data["reason"]
+    return _Export(request, chosen, reason).response([session], _file_name(session))
 
 
 @admin.action(description=_("Export as Markdown"), permissions=["export"])
@@ -102,8 +77,7 @@ def export_markdown(
     model_admin: Any, request: HttpRequest, queryset: QuerySet[Session]
 ) -> HttpResponseBase:
     """Send the selected sessions as Markdown: one file, or a ZIP archive of several."""
-    title = _("Export as Markdown")
-    reason = _selected_reason(model_admin, request, queryset, "export_markdown", title)
+    reason = _selected_reason(model_admin, request, queryset, export_markdown)
     if isinstance(reason, HttpResponse):
         return reason
     export = _Export(request, MARKDOWN, reason)
@@ -111,8 +85,7 @@ def export_markdown(
     first = list(itertools.islice(sessions, 2))
     sessions = itertools.chain(first, sessions)
     if len(first) == 1:
-        chunks = _stream_sessions(export, sessions, _markdown)
-        return _download(request, chunks, _file_name(first[0]), "md")
+        return export.response(sessions, _file_name(first[0]))
     return _download(request, _stream_zip(export, sessions), "conversations", "zip")
 
 
@@ -120,19 +93,16 @@ def export_markdown(
 def export_jsonl(
     model_admin: Any, request: HttpRequest, queryset: QuerySet[Session]
 ) -> HttpResponseBase:
-    """Send the selected sessions as JSON Lines."""
-    title = _("Export as JSON Lines")
-    reason = _selected_reason(model_admin, request, queryset, "export_jsonl", title)
+    reason = _selected_reason(model_admin, request, queryset, export_jsonl)
     if isinstance(reason, HttpResponse):
         return reason
-    export = _Export(request, JSONL, reason)
-    chunks = _stream_sessions(export, _load_sessions(request, queryset), _jsonl)
-    return _download(request, chunks, "conversations", "jsonl")
+    sessions = _load_sessions(request, queryset)
+    return _Export(request, JSONL, reason).response(sessions, "conversations")
 
 
 @sensitive_variables()
 def _selected_reason(
-    model_admin: Any, request: HttpRequest, queryset: QuerySet[Session], action: str, title: Any
+    model_admin: Any, request: HttpRequest, queryset: QuerySet[Session], action: Any
 ) -> HttpResponse | str:
     """Return the reason of an action, or the page that asks for it if one is required."""
     form = selected_reason_form(_EXPORTED, request)
@@ -144,7 +114,12 @@ def _selected_reason(
     sessions = list(reach(request, *_REQUIRED).filter(queryset))
     intro = _("These sessions are exported, and each export is recorded:")
     return ask_reason_response(
-        model_admin, request, form, sessions, action=action, title=title, intro=str(intro)
+        model_admin,
+        request,
+        form,
+        sessions,
+        action=action,
+        intro=str(intro),
     )
 
 
@@ -160,9 +135,29 @@ class _Export:
     form: str
     reason: str = field(default="", repr=False)
 
+    def response(self, sessions: Iterable[Session], name: str) -> HttpResponseBase:
+        suffix = "md" if self.form == MARKDOWN else "jsonl"
+        return _download(self.request, self.stream(sessions), name, suffix)
+
+    def stream(self, sessions: Iterable[Session]) -> Iterator[bytes]:
+        """Write sessions one after another; record each before its first byte is sent."""
+        from django_agent_sessions import serving
+
+        for session in sessions:
+            self._record(session)
+            yield from serving.encode_in_chunks(self._write(session))
+
+    def _write(self, session: Session) -> Iterator[str]:
+        # It also contains the importers.
+        from django_agent_sessions import interchange
+
+        if self.form == MARKDOWN:
+            return interchange.export_markdown(session)
+        reviews = may(self.request, *REVIEWING, session=session)
+        return interchange.export_sessions([session], using=_alias(session), reviews=reviews)
+
     @sensitive_variables()
-    def record(self, session: Session) -> None:
-        """Record the export of a session in the audit trail."""
+    def _record(self, session: Session) -> None:
         audit.record(
             _EXPORTED,
             session=session.pk,
@@ -173,7 +168,7 @@ class _Export:
         )
 
 
-# The package is imported here to keep the start of processes and commands fast.
+# These packages are imported where they are needed to keep the start of processes fast.
 
 
 def _download(
@@ -190,21 +185,7 @@ def _file_name(session: Session) -> str:
     return serving.file_name(session)
 
 
-def _stream_sessions(
-    export: _Export,
-    sessions: Iterable[Session],
-    write: Callable[[Session, HttpRequest], Iterator[str]],
-) -> Iterator[bytes]:
-    """Write sessions one after another; record each before its first byte is sent."""
-    from django_agent_sessions import serving
-
-    for session in sessions:
-        export.record(session)
-        yield from serving.encode_in_chunks(write(session, export.request))
-
-
 def _stream_zip(export: _Export, sessions: Iterable[Session]) -> Iterator[bytes]:
-    # Imported here to keep the start of processes and commands fast.
     import zipfile
 
     buffer = _ZipBuffer()
@@ -216,7 +197,7 @@ def _stream_zip(export: _Export, sessions: Iterable[Session]) -> Iterator[bytes]
             info = zipfile.ZipInfo(name, timezone.now().timetuple()[:6])
             info.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(info, "w", force_zip64=True) as file:
-                for chunk in _stream_sessions(export, [session], _markdown):
+                for chunk in export.stream([session]):
                     file.write(chunk)
                     yield buffer.take()
     yield buffer.take()
@@ -240,23 +221,6 @@ class _ZipBuffer:
         return b"".join(chunks)
 
 
-# interchange is imported where it is needed: it also contains the importers, which would slow down
-# the start of processes and commands.
-
-
-def _markdown(session: Session, request: HttpRequest) -> Iterator[str]:
-    from django_agent_sessions.interchange import export_markdown
-
-    return export_markdown(session)
-
-
-def _jsonl(session: Session, request: HttpRequest) -> Iterator[str]:
-    from django_agent_sessions.interchange import export_sessions
-
-    reviews = may(request, *REVIEWING, session=session)
-    return export_sessions([session], using=_alias(session), reviews=reviews)
-
-
 def _load_sessions(request: HttpRequest, queryset: QuerySet[Session]) -> Iterator[Session]:
     from django_agent_sessions.interchange.row_pages import each_session
 
@@ -274,22 +238,3 @@ def _load_session(rows: Any, key: UUID) -> Session | None:
 
 def _alias(session: Session) -> str:
     return session._state.db or bridge.database()
-
-
-def _form_response(
-    model_admin: Any, request: HttpRequest, session: Session, form: ExportForm
-) -> HttpResponse:
-    site = model_admin.admin_site
-    request.current_app = site.name
-    context = {
-        **site.each_context(request),
-        "title": _("Export conversation"),
-        "subtitle": session.session_id,
-        "opts": model_admin.opts,
-        "original": session,
-        "session_url": reverse(f"{site.name}:agent_sessions_session_change", args=[session.pk]),
-        "form": form,
-    }
-    response = TemplateResponse(request, "agent_sessions/admin/export.html", context)
-    patch_cache_control(response, private=True, no_store=True)
-    return response

@@ -36,7 +36,6 @@ class KeysetChangeList(ChangeList):
         return super().get_query_string({**positions, **(new_params or {})}, remove)
 
     def show(self, request: HttpRequest, rows: Sequence[Any]) -> None:
-        """Set the rows as the page's result."""
         result_list: Any = rows
         self.result_list = result_list
         # There is no count. With the rows as the total, Django offers no "Show all" link.

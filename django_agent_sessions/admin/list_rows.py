@@ -19,7 +19,7 @@ from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
 from django_agent_sessions.queries.beginnings import beginning, beginning_columns
 from django_agent_sessions.queries.search import excerpt_of
 
-from .escaping import html, join_html
+from .formatting import html, join_html
 
 _MAX_WORDS = 100
 

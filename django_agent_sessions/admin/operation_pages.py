@@ -11,8 +11,7 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.http.response import HttpResponseBase
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
@@ -24,8 +23,8 @@ from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS, has_
 
 from .columns import moment_html
 from .operations import begin, stored_matches
-from .permissions import SessionPermission, may
-from .read_only import ReadOnlyAdmin
+from .pages import admin_url, render
+from .permissions import ReadOnlyAdmin, SessionPermission, may
 
 
 class OperationAdmin(ReadOnlyAdmin):
@@ -85,18 +84,17 @@ class OperationAdmin(ReadOnlyAdmin):
         from django_agent_sessions.operations import reporting
 
         operation = self._operation(request, object_id)
-        context = {
-            **self.admin_site.each_context(request),
-            "title": operation.get_kind_display(),
-            "opts": self.opts,
-            "operation": operation,
-            "words": _filters_in_words(request, operation),
-            "lines": reporting.report_lines(operation, request.user),
-            "has_file": _has_file(request, operation),
-            "progress": reporting.progress_of(operation),
-        }
-        request.current_app = self.admin_site.name
-        return TemplateResponse(request, "agent_sessions/admin/operation.html", context)
+        return render(
+            self,
+            request,
+            "operation",
+            title=operation.get_kind_display(),
+            operation=operation,
+            words=_filters_in_words(request, operation),
+            lines=reporting.report_lines(operation, request.user),
+            has_file=_has_file(request, operation),
+            progress=reporting.progress_of(operation),
+        )
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> Any:
         raise Http404
@@ -143,8 +141,7 @@ class OperationAdmin(ReadOnlyAdmin):
             operations.cancel(operation, actor=request.user)
         elif operations.resume(operation):
             begin(operation)
-        site = self.admin_site.name
-        return HttpResponseRedirect(reverse(f"{site}:agent_sessions_operation_change", args=[key]))
+        return HttpResponseRedirect(admin_url(self, "operation_change", key))
 
     def _operation(self, request: HttpRequest, key: Any) -> Operation:
         operation: Operation | None = self.get_object(request, str(key))

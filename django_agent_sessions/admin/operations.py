@@ -14,12 +14,10 @@ from django.contrib.admin.views.main import SEARCH_VAR
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from django_agent_sessions import conf
 from django_agent_sessions.content.dialects import displayable
@@ -32,8 +30,8 @@ from django_agent_sessions.queries import matching
 from .changelist import SessionChangeList
 from .filters import is_filter
 from .list_rows import with_readable_titles
+from .pages import ReasonForm, admin_url, private_path, render
 from .permissions import SessionPermission, may, reach
-from .reason_form import ReasonForm
 
 MAX_COUNTED, SAMPLES = 10_000, 5
 _Kind = Operation.Kind
@@ -124,13 +122,9 @@ class OperationForm(ReasonForm):
 
 
 def operation_urls(model_admin: Any) -> list[URLPattern]:
-    # Keeps the text to redact and the reason out of error reports.
-    page = sensitive_post_parameters("text", "reason")(partial(start_view, model_admin))
-    view = model_admin.admin_site.admin_view(page)
-    return [path("all/", view, name="agent_sessions_session_all")]
+    return [private_path(model_admin, "all/", partial(start_view, model_admin), "session_all")]
 
 
-@sensitive_variables()
 def start_view(model_admin: Any, request: HttpRequest) -> HttpResponse:
     """Ask what to do with all sessions that match, and start it."""
     # Imported here to keep the start of processes and commands fast.
@@ -138,13 +132,12 @@ def start_view(model_admin: Any, request: HttpRequest) -> HttpResponse:
 
     from .redaction.forms import ScopeForm
 
-    site = model_admin.admin_site
     if not (kinds := _permitted_kinds(request)):
         raise Http404
     try:
         matches = match_query(model_admin, request.user, request.GET)
     except IncorrectLookupParameters:
-        return HttpResponseRedirect(reverse(f"{site.name}:agent_sessions_session_changelist"))
+        return HttpResponseRedirect(admin_url(model_admin, "session_changelist"))
     form, is_redaction = OperationForm(kinds, request.POST or None), _Kind.REDACT in kinds
     to_redact = request.POST if request.POST.get("kind") == _Kind.REDACT else None
     scope = ScopeForm(None, to_redact) if is_redaction else None
@@ -153,7 +146,7 @@ def start_view(model_admin: Any, request: HttpRequest) -> HttpResponse:
             form.cleaned_data["kind"],
             user=request.user,
             criteria={
-                "site": site.name,
+                "site": model_admin.admin_site.name,
                 "time_zone": getattr(timezone.get_current_timezone(), "key", None),
                 "filters": {k: v for k, v in request.GET.lists() if is_filter(k)},
             },
@@ -162,15 +155,11 @@ def start_view(model_admin: Any, request: HttpRequest) -> HttpResponse:
             scope=scope.scope() if scope and to_redact else None,  # type: ignore[arg-type] # a search
         )
         begin(operation)
-        return HttpResponseRedirect(
-            reverse(f"{site.name}:agent_sessions_operation_change", args=[operation.pk])
-        )
+        return HttpResponseRedirect(admin_url(model_admin, "operation_change", operation.pk))
     sessions = matches.queryset
     count = sessions.order_by()[: MAX_COUNTED + 1].count()
     context = {
-        **site.each_context(request),
         "title": _("All sessions that match"),
-        "opts": model_admin.opts,
         "form": form,
         "scope": scope,
         "words": matches.in_words(),
@@ -182,8 +171,7 @@ def start_view(model_admin: Any, request: HttpRequest) -> HttpResponse:
         "in_process": conf.get_settings().OPERATIONS_IN_PROCESS,
         "list_url": f"../{matches.get_query_string()}",
     }
-    request.current_app = site.name
-    return TemplateResponse(request, "agent_sessions/admin/operation_start.html", context)
+    return render(model_admin, request, "operation_start", **context)
 
 
 def _samples(request: HttpRequest, sessions: Any) -> list[tuple[Session, str]]:

@@ -1,14 +1,25 @@
-"""Permission checks of the admin."""
+"""Permission checks of the admin, and the base class of admins whose rows only programs write."""
 
 from __future__ import annotations
 
-from django.http import Http404, HttpRequest
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.text import capfirst
 
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.access import SessionReach, reach_of
 from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS, SessionPermission
 
-__all__ = ["SessionPermission", "may", "may_act", "reach", "require"]
+__all__ = ["ReadOnlyAdmin", "SessionPermission", "may", "may_act", "reach", "require"]
+
+
+if TYPE_CHECKING:
+    # ModelAdmin is generic for the type checker only.
+    _ModelAdmin = admin.ModelAdmin[Any]
+else:
+    _ModelAdmin = admin.ModelAdmin
 
 
 def reach(request: HttpRequest, *allowed: SessionPermission) -> SessionReach:
@@ -31,3 +42,23 @@ def require(request: HttpRequest, *allowed: SessionPermission) -> None:
     """Raise Http404 unless the user has all of these permissions in any session."""
     if not may(request, *allowed):
         raise Http404
+
+
+class ReadOnlyAdmin(_ModelAdmin):
+    """An admin without pages that add, change or delete rows."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        # Django's title asks the reader to select a row.
+        context = {"title": capfirst(self.opts.verbose_name_plural), **(extra_context or {})}
+        return super().changelist_view(request, context)

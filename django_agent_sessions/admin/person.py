@@ -20,12 +20,9 @@ from django.db import connections
 from django.db.models import Count, Q, Sum
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
-from django.utils.cache import patch_cache_control
+from django.urls import URLPattern
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext
-from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from django_agent_sessions import serving, usage
 from django_agent_sessions.content.dialects import displayable
@@ -33,15 +30,16 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import AgentSessionsError, ConfigurationError
 from django_agent_sessions.governance.erasure import ErasureReceipt, erase
 from django_agent_sessions.governance.person_data import PersonData
-from django_agent_sessions.models import AuditEvent, MessageFeedback, Session
+from django_agent_sessions.models import AuditEvent, MessageFeedback, Operation, Session
+from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS
+from django_agent_sessions.models.users import user_names
 from django_agent_sessions.values.owners import owner_key
 
 from . import charts
-from .error_texts import error_text
 from .formatting import format_cost, format_integer, format_moment, format_tokens, has_prices
 from .list_rows import with_readable_titles
+from .pages import ReasonForm, admin_url, error_text, parse_key_or_404, private_path, render
 from .permissions import SessionPermission, may_act, reach, require
-from .reason_form import ReasonForm
 from .usage_tables import (
     UsageColumn,
     UsageRow,
@@ -51,7 +49,6 @@ from .usage_tables import (
     session_row,
     utc_note,
 )
-from .user_names import user_names
 
 ROWS = 20
 """The most recent sessions and ratings that a page shows."""
@@ -62,7 +59,7 @@ COUNTED = 10_000
 MOST_ERASED = 1_000
 """The most sessions of a person who is erased in a request; for more there is the command."""
 
-_EXPORT = (SessionPermission.VIEW, SessionPermission.READ, SessionPermission.EXPORT)
+_EXPORT = OPERATION_PERMISSIONS[Operation.Kind.EXPORT]
 _ERASE = (SessionPermission.VIEW, SessionPermission.DELETE, SessionPermission.REDACT)
 
 
@@ -90,9 +87,6 @@ class _Person:
     name: str
     """The name of the user; empty if the user was deleted."""
 
-    def url(self, name: str, *args: Any) -> str:
-        return reverse(f"{self.model_admin.admin_site.name}:agent_sessions_{name}", args=args)
-
     def may(self, *allowed: SessionPermission) -> bool:
         """Return whether the viewer has permissions in all sessions.
 
@@ -107,34 +101,24 @@ class _Person:
         return made
 
     def render(self, template: str, **context: Any) -> HttpResponse:
-        site, key = self.model_admin.admin_site, self.data.key
-        self.request.current_app = site.name
+        key = self.data.key
         own = {
-            "opts": self.model_admin.opts,
             "title": displayable(self.name) or _("deleted user %s") % key,
             "subtitle": _("User %s") % key,
             "key": str(key),
         }
-        context = {**site.each_context(self.request), **own, **context}
-        return TemplateResponse(self.request, f"agent_sessions/admin/{template}.html", context)
+        return render(self.model_admin, self.request, template, **own, **context)
 
 
 def person_urls(model_admin: Any) -> list[URLPattern]:
     def pattern(route: str, view: Callable[[_Person], HttpResponseBase], name: str) -> URLPattern:
-        # Keeps the reason out of error reports.
-        @sensitive_post_parameters("reason")
-        @sensitive_variables()
         @wraps(view)
         def page(request: HttpRequest, key: str) -> HttpResponseBase:
-            response = view(_get_person_or_404(model_admin, request, key))
-            patch_cache_control(response, private=True, no_store=True)
-            return response
+            return view(_get_person_or_404(model_admin, request, key))
 
-        wrapped: Any = model_admin.admin_site.admin_view(page)
+        found = private_path(model_admin, f"person/<str:key>/{route}", page, f"session_{name}")
         # An erasure commits in batches.
-        wrapped._non_atomic_requests = set(connections)
-        name = f"agent_sessions_session_{name}"
-        found: URLPattern = path(f"person/<str:key>/{route}", wrapped, name=name)
+        found.callback._non_atomic_requests = set(connections)  # type: ignore[attr-defined] # read by Django
         return found
 
     return [pattern("", person_view, "person"), pattern("erase/", erase_view, "person_erase")]
@@ -162,7 +146,6 @@ def _get_person_or_404(model_admin: Any, request: HttpRequest, key: str) -> _Per
 # --- the page -------------------------------------------------------------------------------------
 
 
-@sensitive_variables()
 def person_view(person: _Person) -> HttpResponseBase:
     """Show what is stored of a person; a POST exports it."""
     data, request, form = person.data, person.request, None
@@ -227,7 +210,7 @@ def _sessions(person: _Person, sessions: Any) -> UsageTable:
         session_row(
             row,
             charts.bar_width(row.message_count, most),
-            person.url("session_change", row.pk),
+            admin_url(person.model_admin, "session_change", row.pk),
             readable=row.pk in readable,
         )
         for row in rows
@@ -261,14 +244,13 @@ def _months(person: _Person) -> UsageTable | None:
 
 def _ratings(person: _Person) -> tuple[UsageTable, UUID | None]:
     """Return a page of the ratings that the person gave, without comments, and its last key."""
-    rows, before = person.data.feedback, person.request.GET.get("before")
+    rows, before = person.data.feedback, parse_key_or_404(person.request.GET.get("before"))
+    admin = person.model_admin
     reached = reach(person.request, SessionPermission.VIEW)
     if not reached.is_everything:
         rows = rows.filter(session__in=reached.filter(Session.objects.values("pk")))
-    try:
-        rows = rows.filter(pk__lt=UUID(before)) if before else rows
-    except ValueError:
-        raise Http404 from None
+    if before:
+        rows = rows.filter(pk__lt=before)
     columns = ("id", "value", "source", "updated_at", "message_id", "session_id")
     page = list(rows.order_by("-pk").values_list(*columns, "session__session_id")[: ROWS + 1])
     labels = dict(MessageFeedback.Value.choices)
@@ -277,7 +259,7 @@ def _ratings(person: _Person) -> tuple[UsageTable, UUID | None]:
             displayable(name),
             [str(labels[value]), displayable(source), format_moment(moment)],
             "",
-            f"{person.url('session_change', session)}?at={message}#m-{message}",
+            f"{admin_url(admin, 'session_change', session)}?at={message}#m-{message}",
         )
         for _key, value, source, moment, message, session, name in page[:ROWS]
     ]
@@ -297,7 +279,6 @@ def _account_options(person: _Person) -> Any:
 # --- erasure --------------------------------------------------------------------------------------
 
 
-@sensitive_variables()
 def erase_view(person: _Person) -> HttpResponse:
     """Show what an erasure would erase; a POST with the same figures erases it."""
     if not person.may(*_ERASE):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import wraps
 from typing import Any
 from uuid import UUID
 
@@ -10,13 +9,11 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth import get_user_model
 from django.db import transaction
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
-from django.utils.cache import patch_cache_control
+from django.http import HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.urls import URLPattern
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.exceptions import AgentSessionsError, SessionNotFoundError
@@ -28,17 +25,15 @@ from django_agent_sessions.models.review import MAX_LABEL
 from django_agent_sessions.models.users import users
 from django_agent_sessions.store.contents import MAX_NOTE
 
-from .error_texts import error_text
+from .pages import error_text, parse_key_or_404
 from .permissions import reach
-from .transcript.viewers import Viewer, get_viewer_or_404
+from .transcript.viewers import Viewer, session_paths
 
 MAX_SHOWN_NOTES = 50
 """The most notes that a page shows, the newest."""
 
 
 class NoteForm(forms.Form):
-    """A note, new or changed."""
-
     text = forms.CharField(
         label=gettext_lazy("Note"), max_length=MAX_NOTE, widget=forms.Textarea({"rows": 3})
     )
@@ -99,7 +94,6 @@ class ReviewForm(forms.Form):
         return user
 
     def save(self, viewer: Viewer, message: UUID | None) -> None:
-        """Save what was changed."""
         data, user, session = self.cleaned_data, viewer.request.user, viewer.session.pk
         if "state" in self.changed_data and data["state"]:
             reviews.set_state(session, Review.State(data["state"]), actor=user)
@@ -110,24 +104,13 @@ class ReviewForm(forms.Form):
 
 
 def review_urls(model_admin: Any) -> list[URLPattern]:
-    @sensitive_post_parameters()
-    @wraps(review_view)
-    def page(request: HttpRequest, object_id: UUID) -> HttpResponse:
-        response = review_view(model_admin, request, object_id)
-        patch_cache_control(response, private=True, no_store=True)
-        return response
-
-    guarded = model_admin.admin_site.admin_view(page)
-    return [path("<uuid:object_id>/review/", guarded, name="agent_sessions_session_review")]
+    return session_paths(model_admin, [("review/", review_view, "review", "can_review")])
 
 
-@sensitive_variables()
-def review_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpResponse:
+def review_view(viewer: Viewer) -> HttpResponse:
     """Show the forms of a session, of a message or of a note, and save the one that is sent."""
-    viewer = get_viewer_or_404(model_admin, request, object_id)
-    if not viewer.can_review:
-        raise Http404
-    message, note = _key(request.GET.get("message")), _own_note(viewer)
+    request = viewer.request
+    message, note = parse_key_or_404(request.GET.get("message")), _own_note(viewer)
     data = request.POST if request.method == "POST" else None
     of_note = data is not None and ("text" in data or note is not None)
     note_form = NoteForm(data if of_note else None, initial={"text": _text(note) if note else ""})
@@ -142,22 +125,12 @@ def review_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> Http
             where = f"{viewer.here}at={at}#m-{at}" if at else f"{viewer.page}{viewer.kept}"
             return HttpResponseRedirect(where)
     except SessionNotFoundError:
-        raise Http404 from None
+        raise
     except AgentSessionsError as error:
         # Bounds and legal hold: the texts of the errors contain ids only.
         sent.add_error(None, error_text(error))
-    context = {
-        **model_admin.admin_site.each_context(request),
-        "title": _("Edit note") if note else _("Review message") if message else _("Review"),
-        "opts": model_admin.opts,
-        "viewer": viewer,
-        "session": viewer.session,
-        "form": form,
-        "note_form": note_form,
-        "note": note,
-    }
-    request.current_app = model_admin.admin_site.name
-    return TemplateResponse(request, "agent_sessions/admin/review.html", context)
+    title = _("Edit note") if note else _("Review message") if message else _("Review")
+    return viewer.render("review", title=title, form=form, note_form=note_form, note=note)
 
 
 def _save(viewer: Viewer, form: Any, note: Note | None, message: UUID | None) -> None:
@@ -203,16 +176,7 @@ def _text(note: Note) -> str:
 
 
 def _own_note(viewer: Viewer) -> Note | None:
-    if (key := _key(viewer.request.GET.get("note"))) is None:
+    if (key := parse_key_or_404(viewer.request.GET.get("note"))) is None:
         return None
-    rows = Note.objects.using(viewer.using).filter(session=viewer.session, pk=key)
-    if (note := rows.filter(author_id=str(viewer.request.user.pk)).first()) is None:
-        raise Http404
-    return note
-
-
-def _key(text: str | None) -> UUID | None:
-    try:
-        return UUID(text) if text else None
-    except ValueError:
-        raise Http404 from None
+    rows = Note.objects.using(viewer.using).filter(session=viewer.session)
+    return get_object_or_404(rows, pk=key, author_id=str(viewer.request.user.pk))

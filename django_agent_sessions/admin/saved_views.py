@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 from django.utils.translation import gettext as _
 
 from django_agent_sessions.db import bridge
@@ -15,6 +15,7 @@ from django_agent_sessions.models import SavedView
 
 from .changelist import SessionChangeList
 from .filters import is_filter
+from .pages import admin_url
 from .permissions import SessionPermission, require
 
 MAX_VIEWS = 30
@@ -53,8 +54,6 @@ def saved_views(request: HttpRequest) -> dict[str, Any]:
 
 
 def view_urls(model_admin: Any) -> list[URLPattern]:
-    """Return the URLs that save and delete a view."""
-
     def save(request: HttpRequest) -> HttpResponse:
         """Save the filters, columns and order of the list under a name."""
         _require_post(request)
@@ -92,5 +91,5 @@ def _require_post(request: HttpRequest) -> None:
 
 
 def _list(model_admin: Any, query: str) -> HttpResponse:
-    url = reverse(f"{model_admin.admin_site.name}:agent_sessions_session_changelist")
+    url = admin_url(model_admin, "session_changelist")
     return HttpResponseRedirect(f"{url}?{query}" if query else url)

@@ -11,10 +11,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import URLPattern
 from django.utils.http import urlencode
-from django.utils.text import capfirst
 
 from django_agent_sessions.db import bridge
-from django_agent_sessions.models import Session, deletion
+from django_agent_sessions.models import Operation, Session, deletion
+from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS
 from django_agent_sessions.queries.search import find_sessions
 
 from . import export, hold_views, operations, saved_views
@@ -54,21 +54,14 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
         """
         return may(request, SessionPermission.VIEW)
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Session | None = None) -> bool:
-        """Return False: only the store writes sessions."""
-        return False
-
     def has_delete_permission(self, request: HttpRequest, obj: Session | None = None) -> bool:
         return may(request, SessionPermission.DELETE, session=obj)
 
     def has_export_permission(self, request: HttpRequest) -> bool:
-        return export.may_export(request)
+        return may(request, *OPERATION_PERMISSIONS[Operation.Kind.EXPORT])
 
     def has_hold_permission(self, request: HttpRequest) -> bool:
-        return hold_views.may_hold(request)
+        return may(request, *OPERATION_PERMISSIONS[Operation.Kind.HOLD])
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
         return chosen_columns(request)
@@ -134,14 +127,17 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
     def get_urls(self) -> list[URLPattern]:
         """Put our URLs before Django's, whose ``<path:object_id>`` matches anything."""
         # Imported here to keep the start of processes and commands fast.
-        from . import person, redaction, reviews, sharing, timeline, transcript
+        from . import person, reviews, sharing
+        from .redaction.views import redact_urls
+        from .timeline.views import timeline_urls
+        from .transcript.views import transcript_urls
 
         urls = [
-            *transcript.transcript_urls(self),
+            *transcript_urls(self),
             *export.export_urls(self),
             *operations.operation_urls(self),
-            *redaction.redact_urls(self),
-            *timeline.timeline_urls(self),
+            *redact_urls(self),
+            *timeline_urls(self),
             *reviews.review_urls(self),
             *sharing.sharing_urls(self),
             *person.person_urls(self),
@@ -152,12 +148,8 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        context = {
-            "title": capfirst(self.opts.verbose_name_plural),
-            **saved_views.saved_views(request),
-            **(extra_context or {}),
-        }
-        return super().changelist_view(request, context)
+        views = saved_views.saved_views(request)
+        return super().changelist_view(request, {**views, **(extra_context or {})})
 
     def change_view(
         self,
@@ -169,7 +161,7 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
         """Show the conversation, read-only."""
         if request.method not in {"GET", "HEAD"}:
             raise PermissionDenied
-        from .transcript import transcript_view
+        from .transcript.views import transcript_view
 
         return transcript_view(self, request, object_id, extra_context)
 

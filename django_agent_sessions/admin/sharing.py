@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 from django import forms
 from django.contrib import messages
 from django.contrib.auth import get_user_model
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
-from django.urls import NoReverseMatch, URLPattern, path, reverse
-from django.utils.cache import patch_cache_control
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import NoReverseMatch, URLPattern, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_agent_sessions import conf
 from django_agent_sessions.exceptions import AgentSessionsError, SessionNotFoundError
 from django_agent_sessions.governance import sharing
-from django_agent_sessions.models import Participant, ShareLink
-from django_agent_sessions.models.users import users
+from django_agent_sessions.models import Participant
+from django_agent_sessions.models.users import user_names, users
 
-from .error_texts import error_text
-from .transcript.viewers import Viewer, get_viewer_or_404
-from .user_names import user_names
+from .pages import error_text, parse_key_or_404
+from .transcript.viewers import Viewer, session_paths
 
 MOST = 200
 """The most participants, and links, that the page lists."""
@@ -34,31 +29,10 @@ _DAY = 24 * 60 * 60
 
 
 def sharing_urls(model_admin: Any) -> list[URLPattern]:
-    def page(request: HttpRequest, object_id: UUID) -> HttpResponse:
-        """Show the participants and share links of a session, and change them on POST."""
-        viewer = get_viewer_or_404(model_admin, request, object_id)
-        if not viewer.can_share:
-            raise Http404
-        try:
-            response = _page(model_admin, viewer)
-        except SessionNotFoundError:
-            # The session was deleted in the meantime.
-            raise Http404 from None
-        patch_cache_control(response, private=True, no_store=True)
-        return response
-
-    return [
-        path(
-            "<uuid:object_id>/sharing/",
-            model_admin.admin_site.admin_view(page),
-            name="agent_sessions_session_sharing",
-        )
-    ]
+    return session_paths(model_admin, [("sharing/", sharing_view, "sharing", "can_share")])
 
 
 class ParticipantForm(forms.Form):
-    """A participant to add."""
-
     user = forms.CharField(label=gettext_lazy("User name"), max_length=255)
     role = forms.ChoiceField(
         label=gettext_lazy("Role"), choices=Participant.Role.choices, widget=forms.RadioSelect
@@ -79,10 +53,6 @@ class ParticipantForm(forms.Form):
 
 
 class LinkForm(forms.Form):
-    """A link to create."""
-
-    days = forms.IntegerField(label=gettext_lazy("Days"), min_value=1, initial=1)
-
     def __init__(self, data: Any) -> None:
         super().__init__(data, label_suffix="")
         most = max(1, conf.get_settings().SHARE_LINK_SECONDS // _DAY)
@@ -91,24 +61,8 @@ class LinkForm(forms.Form):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ListedPerson:
-    """A participant, with the names of the user and of who added it."""
-
-    row: Participant
-    name: str
-    added_by: str
-
-
-@dataclass(frozen=True, slots=True)
-class ListedLink:
-    """A link, with the name of who created it."""
-
-    row: ShareLink
-    created_by: str
-
-
-def _page(model_admin: Any, viewer: Viewer) -> HttpResponse:
+def sharing_view(viewer: Viewer) -> HttpResponse:
+    """Show participants and links, and make the change that is sent."""
     request = viewer.request
     step = request.POST.get("step", "")
     person = ParticipantForm(viewer, request.POST if step == "add" else None)
@@ -125,39 +79,32 @@ def _page(model_admin: Any, viewer: Viewer) -> HttpResponse:
         if done:
             messages.success(request, done)
             return HttpResponseRedirect(f"{viewer.base_url}sharing/")
-    return _render(model_admin, viewer, person=person, link=link, url=url)
+    return _render(viewer, person=person, link=link, url=url)
 
 
 def _apply(viewer: Viewer, step: str, person: ParticipantForm, link: LinkForm) -> tuple[str, str]:
     """Return what was done, and the URL of a new link, which is shown once."""
-    key = viewer.session.pk
+    session, key = viewer.session.pk, parse_key_or_404(viewer.request.POST.get("key"))
     given: dict[str, Any] = {"actor": viewer.request.user, "using": viewer.using}
     if step == "add" and person.is_valid():
         fields = person.cleaned_data
-        sharing.add_participant(key, fields["user"], fields["role"], **given)
+        sharing.add_participant(session, fields["user"], fields["role"], **given)
         return _("The participant was added."), ""
-    if step == "remove":
-        rows = Participant.objects.using(viewer.using).filter(session=key)
-        user = rows.filter(pk=_key(viewer)).values_list("user", flat=True).first()
+    if step == "remove" and key:
+        rows = Participant.objects.using(viewer.using).filter(session=session)
+        user = rows.filter(pk=key).values_list("user", flat=True).first()
         if user is not None:
-            sharing.remove_participant(key, user, **given)
+            sharing.remove_participant(session, user, **given)
         return _("The participant was removed."), ""
     if step == "link" and _link_route() and link.is_valid():
         lifetime = timedelta(days=link.cleaned_data["days"])
-        _row, token = sharing.create_link(key, lifetime, **given)
+        _row, token = sharing.create_link(session, lifetime, **given)
         path_of_link = _link_route().replace(_TOKEN, token)
         return "", viewer.request.build_absolute_uri(path_of_link)
-    if step == "revoke":
-        sharing.revoke_link(key, _key(viewer), **given)
+    if step == "revoke" and key:
+        sharing.revoke_link(session, key, **given)
         return _("The link was revoked."), ""
     return "", ""
-
-
-def _key(viewer: Viewer) -> UUID:
-    try:
-        return UUID(viewer.request.POST.get("key", ""))
-    except ValueError:
-        raise Http404 from None
 
 
 _TOKEN = "TOKEN"  # noqa: S105 - the place of one
@@ -173,25 +120,19 @@ def _link_route() -> str:
         return ""
 
 
-def _render(model_admin: Any, viewer: Viewer, **extra: Any) -> HttpResponse:
+def _render(viewer: Viewer, **extra: Any) -> HttpResponse:
     rows = list(viewer.session.participants.using(viewer.using)[:MOST])
     links = list(viewer.session.share_links.using(viewer.using).order_by("-id")[:MOST])
     keys = [str(row.user_id) for row in rows]
     names = user_names([*keys, *(row.added_by for row in rows), *(row.created_by for row in links)])
-    site = model_admin.admin_site
     context = {
-        **site.each_context(viewer.request),
-        "opts": model_admin.opts,
         "title": _("Sharing"),
-        "viewer": viewer,
-        "session": viewer.session,
         "people": [
-            ListedPerson(row, names.get(key, key), names.get(row.added_by, row.added_by))
+            (row, names.get(key, key), names.get(row.added_by, row.added_by))
             for row, key in zip(rows, keys, strict=True)
         ],
-        "links": [ListedLink(row, names.get(row.created_by, row.created_by)) for row in links],
+        "links": [(row, names.get(row.created_by, row.created_by)) for row in links],
         "links_on": bool(_link_route()),
         **extra,
     }
-    viewer.request.current_app = site.name
-    return TemplateResponse(viewer.request, "agent_sessions/admin/sharing.html", context)
+    return viewer.render("sharing", **context)

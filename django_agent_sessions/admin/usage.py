@@ -12,8 +12,7 @@ from django.utils.translation import gettext as _
 
 from django_agent_sessions.models import UsageRollup
 
-from .permissions import SessionPermission, reach
-from .read_only import ReadOnlyAdmin
+from .permissions import ReadOnlyAdmin, SessionPermission, reach
 
 
 class UsageAdmin(ReadOnlyAdmin):

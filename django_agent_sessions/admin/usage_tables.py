@@ -19,6 +19,7 @@ from django_agent_sessions import usage
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import Session
+from django_agent_sessions.models.users import user_names
 
 from . import charts
 from .formatting import (
@@ -32,7 +33,6 @@ from .formatting import (
 )
 from .permissions import SessionPermission, reach
 from .usage_range import UsageRange
-from .user_names import user_names
 
 Dimension = Literal["agent", "model", "owner", "namespace"]
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from django.apps import apps
 from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
 from django.db import connections, models, router, transaction
 from django.db.models import Prefetch
 
@@ -86,6 +88,20 @@ def users(using: str) -> models.QuerySet[Any]:
     model = get_user_model()
     alias = using if users_are_beside(using) else router.db_for_read(model)
     return model._default_manager.using(alias)
+
+
+def user_names(keys: Iterable[str]) -> dict[str, str]:
+    """Return the names of users by primary key as text, with one query."""
+    model = get_user_model()
+    primary_keys = []
+    for key in keys:
+        try:
+            primary_keys.append(model._meta.pk.to_python(key))
+        except ValidationError:
+            # The key is from a former user model of the project.
+            continue
+    rows = model._default_manager.filter(pk__in=primary_keys)
+    return {str(pk): str(name) for pk, name in rows.values_list("pk", model.USERNAME_FIELD)}
 
 
 def with_owners(sessions: S) -> S:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.utils.translation import override
 
-from django_agent_sessions.admin.error_texts import error_text
+from django_agent_sessions.admin.pages import error_text
 from django_agent_sessions.exceptions import (
     BlobError,
     LegalHoldError,

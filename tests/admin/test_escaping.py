@@ -9,7 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import mark_safe
 from django.utils.translation import gettext_lazy
 
-from django_agent_sessions.admin.escaping import html, join_html
+from django_agent_sessions.admin.formatting import html, join_html
 
 VALUES = [
     "<script>alert(\"1\" + '2')</script>",

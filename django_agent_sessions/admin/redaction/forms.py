@@ -9,9 +9,11 @@ from uuid import UUID
 
 from django import forms
 from django.http import Http404
+from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from django_agent_sessions.admin.pages import parse_key_or_404
 from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.content import detectors
 from django_agent_sessions.content.paths import Path, path_from_json, path_to_json
@@ -46,22 +48,13 @@ class Target:
 
 def find_target(viewer: Viewer, params: Mapping[str, Any]) -> Target | None:
     """Return the message that the parameters name, if any; raise Http404 if it does not exist."""
-    if not params.get("message"):
+    if (key := parse_key_or_404(params.get("message"))) is None:
         return None
-    try:
-        key = UUID(str(params["message"]))
-    except ValueError:
-        raise Http404 from None
     path = _parse_path(str(params.get("path") or "[]"))
-    row = (
-        SessionMessage.objects.using(viewer.using)
-        .filter(pk=key, session=viewer.session)
-        .values_list("message_id", "agent__agent_id", "role")
-        .first()
-    )
-    if row is None:
-        raise Http404
-    return Target(key, *row, path)
+    rows = SessionMessage.objects.using(viewer.using).filter(pk=key, session=viewer.session)
+    values: Any = rows.values_list("message_id", "agent__agent_id", "role")
+    position, agent, role = get_object_or_404(values)
+    return Target(key, position, agent, role, path)
 
 
 def _parse_path(text: str) -> Path:
@@ -149,12 +142,10 @@ class ScopeForm(forms.Form):
 
     @property
     def everywhere(self) -> bool:
-        """Whether to search the whole session."""
         return self.is_search and (self.target is None or self.cleaned_data["where"] == SESSION)
 
     @property
     def descendants(self) -> bool:
-        """Whether to include the forks of the session."""
         return bool(self.cleaned_data.get("forks"))
 
     @property

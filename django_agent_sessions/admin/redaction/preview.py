@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.utils.translation import gettext as _
@@ -49,7 +49,6 @@ class Excerpt:
     where: str
     """The column and the path."""
 
-    kind: str
     left: str = ""
     found: str = ""
     mask: str = ""
@@ -59,95 +58,40 @@ class Excerpt:
     """Whether the place is in a kept original, which this page must not show."""
 
 
-@dataclass(slots=True)
-class Group:
+class Group(NamedTuple):
     """The places in one message, agent or orchestrator, or in one column of the session."""
 
-    kind: str
+    place: Place
     name: str
-    role: str = ""
-    position: str = ""
-    branch: int = 0
-    message: UUID | None = None
-    excerpts: list[Excerpt] = field(default_factory=list)
+    role: str
+    branch: int
+    excerpts: list[Excerpt]
 
 
-@dataclass(frozen=True, slots=True)
-class ForkPlaces:
-    """The number of places in a fork; the fork's own page shows them."""
-
-    key: UUID
-    places: int
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """A dry run, as the template shows it."""
-
-    total: int
-    shown: int
-    groups: list[Group]
-    messages: int
-    agents: int
-    orchestrators: int
-    snapshots: int
-    objects: int
-    comments: int
-    notes: int
-    columns: list[str]
-    """Labels of the affected columns of the session itself, such as the title."""
-
-    kept: list[str]
-    states: int
-    seal: str
-    """The digest that the confirmation must match."""
-
-    unread: int = 0
-    """Messages with a missing file, which could not be searched."""
-
-    forks: list[ForkPlaces] = field(default_factory=list)
-    """The included forks with places."""
-
-    @property
-    def here(self) -> int:
-        """The number of places in the session itself."""
-        return self.total - sum(fork.places for fork in self.forks)
-
-    @property
-    def more(self) -> int:
-        """The number of places in the session that are not shown."""
-        return self.here - self.shown
-
-
-def build_preview(viewer: Viewer, result: Redaction) -> Preview:
-    """Build the preview of a dry run."""
-    page = result.hits[:MAX_SHOWN_PLACES]
+def build_preview(viewer: Viewer, result: Redaction) -> dict[str, Any]:
+    """Return a dry run as the template shows it."""
+    page, total = result.hits[:MAX_SHOWN_PLACES], count_places(result)
     rows: dict[str, set[UUID]] = {}
     for group in result.counts:
         rows.setdefault(group.kind, set()).add(group.key)
     columns = {group.column for group in result.counts if group.kind == "session"}
-    return Preview(
-        total=count_places(result),
-        shown=len(page),
-        groups=_groups(viewer, page),
-        messages=result.messages,
-        agents=len(rows.get("agent", ())),
-        orchestrators=len(rows.get("orchestrator", ())),
-        snapshots=len(rows.get("snapshot", ())),
-        objects=len(rows.get("object", ())),
-        comments=len(rows.get("feedback", ())),
-        notes=len(rows.get("note", ())),
-        columns=[str(label) for name, label in _COLUMN_LABELS.items() if name in columns],
-        kept=[_kept_name(place) for place in result.kept],
-        states=result.states,
-        seal=result.digest,
-        unread=count_unsearched_messages(result),
-        forks=[
-            ForkPlaces(fork.session, fork.total)
-            for fork in result.forks
-            if fork.total and fork.session
-        ],
-    )
+    here = total - sum(fork.total for fork in result.forks)
+    return {
+        "total": total,
+        # The places in the session itself, and those of them that are not shown.
+        "here": here,
+        "shown": len(page),
+        "more": here - len(page),
+        "groups": _groups(viewer, page),
+        "messages": result.messages,
+        "rows": {kind: len(keys) for kind, keys in rows.items()},
+        "columns": [label for name, label in _COLUMN_LABELS.items() if name in columns],
+        "kept": [_kept_name(place) for place in result.kept],
+        # The confirmation must match it.
+        "seal": result.digest,
+        # The fork's own page shows its places.
+        "forks": [fork for fork in result.forks if fork.total and fork.session],
+    }
 
 
 def _kept_name(place: Place) -> str:
@@ -186,34 +130,28 @@ def _message_rows(viewer: Viewer, keys: Iterable[UUID]) -> dict[UUID, dict[str, 
 
 
 def _group(place: Place, row: dict[str, Any]) -> Group:
+    name, role = place.name, ""
     if place.kind == "message":
-        return Group(
-            "message",
-            row.get("agent__agent_id", ""),
-            role=_(ROLE_LABELS.get(row.get("role", ""), OTHER_ROLE)),
-            position=place.name,
-            branch=row.get("branch", 0),
-            message=place.key,
-        )
-    if place.kind == "session":
-        return Group("session", str(_COLUMN_LABELS.get(place.column, place.column)))
-    return Group(place.kind, place.name)
+        name = row.get("agent__agent_id", "")
+        role = _(ROLE_LABELS.get(row.get("role", ""), OTHER_ROLE))
+    elif place.kind == "session":
+        name = str(_COLUMN_LABELS.get(place.column, place.column))
+    return Group(place, name, role, row.get("branch", 0), [])
 
 
 def _excerpt(viewer: Viewer, hit: Hit) -> Excerpt:
     # Without the row's name, which is the heading of the group.
     where = str(replace(hit.place, name="")).partition(", ")[2]
     if hit.place.column == _ORIGINAL:
-        return Excerpt(where, hit.kind, in_original=True)
+        return Excerpt(where, in_original=True)
     if hit.place.kind == "note" and not viewer.can_review:
-        return Excerpt(where, hit.kind, found=_("not shown"), mask=mask(hit.kind))
+        return Excerpt(where, found=_("not shown"), mask=mask(hit.kind))
     if not hit.before:
         # A message or block without text.
-        return Excerpt(where, hit.kind, found=_("everything"), mask=hit.after)
+        return Excerpt(where, found=_("everything"), mask=hit.after)
     left, found, right = _split_excerpt(hit)
     return Excerpt(
         where,
-        hit.kind,
         left=("…" if len(left) >= _CONTEXT else "") + displayable(left),
         found=_truncate(found),
         mask=mask(hit.kind),

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.utils.safestring import SafeString
 
-from django_agent_sessions.admin.escaping import NOTHING
+from django_agent_sessions.admin.formatting import NOTHING
 from django_agent_sessions.admin.transcript import sidebar
 from django_agent_sessions.admin.transcript.markup import Markup
 from django_agent_sessions.admin.transcript.view_models import PartViewModel, SpeakerTurn

@@ -1,20 +1,31 @@
-"""The confirmation pages of timeline changes: what will and will not change."""
+"""The timeline changes: what their pages say that will and will not change, and what makes them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from django.http import Http404
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_agent_sessions.admin.formatting import format_moment
+from django_agent_sessions.admin.pages import admin_url
 from django_agent_sessions.admin.transcript.viewers import Viewer
-from django_agent_sessions.models import MAIN_BRANCH, SessionAgent, Snapshot
+from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, SessionAgent, Snapshot
+from django_agent_sessions.timeline import Timeline
 from django_agent_sessions.values.records import AgentRecord, BranchRecord
 
-from .targets import MessageTarget, SnapshotTarget, get_branch_or_404, main_branch_length
+from .listing import (
+    TimelineTarget,
+    get_agent_or_404,
+    get_branch_or_404,
+    get_message_or_404,
+    get_snapshot_or_404,
+    main_branch_length,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +40,10 @@ class Confirmation:
     lines: list[str]
     """Sentences that describe the change."""
 
+    action: AuditEvent.Action
+    apply: Callable[[Timeline], tuple[str, str]]
+    """Makes the change, and returns the success message and the URL to redirect to."""
+
     notes: list[str] = field(default_factory=list)
     """Further information."""
 
@@ -42,7 +57,15 @@ class Confirmation:
     """The figures in the text. If they change before the POST, the page is shown again."""
 
 
-def confirm_fork(viewer: Viewer, spot: MessageTarget) -> Confirmation:
+def confirm_fork(viewer: Viewer, message: UUID) -> Confirmation:
+    """Confirm a fork, create it and redirect to it."""
+    spot = get_message_or_404(viewer, message)
+
+    def apply(timeline: Timeline) -> tuple[str, str]:
+        key, _created = timeline.fork(at=spot.key)
+        text = _("This is the fork. The original conversation did not change.")
+        return text, admin_url(viewer.model_admin, "session_change", key)
+
     copied = _count_messages(spot.position + 1)
     notes = [
         _("The fork belongs to the same owner. This conversation does not change."),
@@ -66,16 +89,34 @@ def confirm_fork(viewer: Viewer, spot: MessageTarget) -> Confirmation:
             _("Both conversations then continue independently of each other."),
         ],
         notes=notes,
+        action=AuditEvent.Action.FORKED,
+        apply=apply,
         seen=str(spot.position),
     )
 
 
-def confirm_rewind(viewer: Viewer, spot: MessageTarget) -> Confirmation:
+def confirm_rewind(viewer: Viewer, message: UUID) -> Confirmation:
+    """Confirm a rewind to a message and apply it."""
+    spot = get_message_or_404(viewer, message)
     if spot.branch != MAIN_BRANCH:
         raise Http404
     length = main_branch_length(viewer, spot.agent)
     later = length - spot.position - 1
     words = {"later": _count_messages(later), **_target_words(spot)}
+
+    def apply(timeline: Timeline) -> tuple[str, str]:
+        side_branch = timeline.rewind(spot.agent, spot.key)
+        here = f"{viewer.page}?agent={spot.agent.id}"
+        if side_branch is None:
+            return _("There are no messages after this message."), here
+        count = side_branch.length - side_branch.start
+        text = ngettext(
+            "%(count)d message was moved to %(branch)s.",
+            "%(count)d messages were moved to %(branch)s.",
+            count,
+        )
+        return text % {"count": count, "branch": side_branch.name}, here
+
     notes = [_state_note(viewer, spot.agent, spot.position + 1)]
     if _has_other_agents(viewer, spot.agent):
         notes.append(_("Other agents of this conversation do not change."))
@@ -99,17 +140,26 @@ def confirm_rewind(viewer: Viewer, spot: MessageTarget) -> Confirmation:
             % words,
         ],
         notes=notes,
+        action=AuditEvent.Action.REWOUND,
+        apply=apply,
         blocked="" if later else _("There are no messages after this message."),
         seen=f"{spot.position} {length}",
     )
 
 
-def confirm_switch(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) -> Confirmation:
-    if branch.number == MAIN_BRANCH:
-        raise Http404
-    main = main_branch_length(viewer, agent)
+def confirm_switch(viewer: Viewer, agent: UUID, number: int) -> Confirmation:
+    """Confirm that a side branch becomes the main branch, and apply it."""
+    record, branch = _side_branch_or_404(viewer, agent, number)
+
+    def apply(timeline: Timeline) -> tuple[str, str]:
+        former = timeline.switch_branch(record, number)
+        text = _("Branch %(branch)s was restored. The former main branch is now %(other)s.")
+        names = {"branch": branch.name, "other": former.name}
+        return text % names, f"{viewer.page}?agent={agent}"
+
+    main = main_branch_length(viewer, record)
     words = {
-        "agent": agent.agent_id,
+        "agent": record.agent_id,
         "branch": branch.name,
         "messages": _count_messages(branch.length),
         "main": _count_messages(main),
@@ -117,7 +167,7 @@ def confirm_switch(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) -> 
     return Confirmation(
         title=_("Restore branch %(branch)s") % words,
         button=_("Restore"),
-        back=_branches_url(viewer, agent),
+        back=f"{viewer.base_url}branches/?agent={agent}",
         lines=[
             _("Agent %(agent)s continues with branch %(branch)s, which has %(messages)s.") % words,
             _(
@@ -126,18 +176,26 @@ def confirm_switch(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) -> 
             )
             % words,
         ],
-        notes=[_state_note(viewer, agent, branch.length, branch.number)],
+        notes=[_state_note(viewer, record, branch.length, number)],
+        action=AuditEvent.Action.RESTORED,
+        apply=apply,
         seen=f"{main} {branch.length}",
     )
 
 
-def confirm_delete(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) -> Confirmation:
-    if branch.number == MAIN_BRANCH:
-        raise Http404
-    rows = Snapshot.objects.using(viewer.using).filter(agent=agent.id, branch=branch.number)
+def confirm_delete(viewer: Viewer, agent: UUID, number: int) -> Confirmation:
+    """Confirm the deletion of a side branch and apply it."""
+    record, branch = _side_branch_or_404(viewer, agent, number)
+    back = f"{viewer.base_url}branches/?agent={agent}"
+
+    def apply(timeline: Timeline) -> tuple[str, str]:
+        timeline.delete_branch(record, number)
+        return _("Branch %(branch)s was deleted.") % {"branch": branch.name}, back
+
+    rows = Snapshot.objects.using(viewer.using).filter(agent=agent, branch=number)
     snapshots = rows.count()
     words = {
-        "agent": agent.agent_id,
+        "agent": record.agent_id,
         "branch": branch.name,
         "messages": _count_messages(branch.length),
         "count": snapshots,
@@ -164,24 +222,33 @@ def confirm_delete(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) -> 
     return Confirmation(
         title=_("Delete branch %(branch)s") % words,
         button=_("Delete"),
-        back=_branches_url(viewer, agent),
+        back=back,
         lines=lines,
+        action=AuditEvent.Action.BRANCH_DELETED,
+        apply=apply,
         blocked=held if viewer.session.legal_hold else "",
         danger=True,
         seen=f"{branch.name} {branch.length} {snapshots}",
     )
 
 
-def confirm_restore(viewer: Viewer, moment: SnapshotTarget) -> Confirmation:
+def confirm_restore(viewer: Viewer, snapshot: UUID) -> Confirmation:
+    """Confirm the restoration of a snapshot and apply it."""
+    moment = get_snapshot_or_404(viewer, snapshot)
+
+    def apply(timeline: Timeline) -> tuple[str, str]:
+        timeline.restore_snapshot(moment.agent, moment.key)
+        return _("The snapshot was restored."), f"{viewer.page}?agent={moment.agent.id}"
+
     branch = get_branch_or_404(viewer, moment.agent, moment.branch)
     main = (
         branch.length if moment.branch == MAIN_BRANCH else main_branch_length(viewer, moment.agent)
     )
-    later = branch.length - moment.length
+    later = branch.length - moment.position
     words = {
         "agent": moment.agent.agent_id,
         "when": format_moment(moment.created_at),
-        "messages": _count_messages(moment.length),
+        "messages": _count_messages(moment.position),
         "later": _count_messages(later),
         "main": _count_messages(main),
         "branch": branch.name,
@@ -213,12 +280,14 @@ def confirm_restore(viewer: Viewer, moment: SnapshotTarget) -> Confirmation:
         button=_("Restore"),
         back=f"{viewer.base_url}snapshots/?agent={moment.agent.id}",
         lines=lines,
+        action=AuditEvent.Action.RESTORED,
+        apply=apply,
         blocked=_("Messages of this snapshot have been deleted.") if later < 0 else "",
-        seen=f"{moment.branch} {moment.length} {branch.length} {main}",
+        seen=f"{moment.branch} {moment.position} {branch.length} {main}",
     )
 
 
-def _target_words(spot: MessageTarget) -> dict[str, Any]:
+def _target_words(spot: TimelineTarget) -> dict[str, Any]:
     return {
         "agent": spot.agent.agent_id,
         "position": spot.position,
@@ -245,9 +314,15 @@ def _has_other_agents(viewer: Viewer, agent: AgentRecord) -> bool:
     return rows.exclude(pk=agent.id).exists()
 
 
-def _message_url(viewer: Viewer, spot: MessageTarget) -> str:
+def _message_url(viewer: Viewer, spot: TimelineTarget) -> str:
     return f"{viewer.page}?at={spot.key}#m-{spot.key}"
 
 
-def _branches_url(viewer: Viewer, agent: AgentRecord) -> str:
-    return f"{viewer.base_url}branches/?agent={agent.id}"
+def _side_branch_or_404(
+    viewer: Viewer, agent: UUID, number: int
+) -> tuple[AgentRecord, BranchRecord]:
+    record = get_agent_or_404(viewer, agent)
+    branch = get_branch_or_404(viewer, record, number)
+    if number == MAIN_BRANCH:
+        raise Http404
+    return record, branch

@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_agent_sessions.admin.escaping import html, join_html
+from django_agent_sessions.admin.formatting import html, join_html
 from django_agent_sessions.content.blob_refs import BlobRef
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models.fields import CorruptPayload
@@ -33,7 +33,6 @@ _INLINE_LENGTH = 80
 
 
 def tree(value: Any, *, note: str | None = None) -> SafeString:
-    """Render a value."""
     return _Tree(note).render(value, 0)
 
 

@@ -9,23 +9,26 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.formats import localize
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
+from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_agent_sessions.admin.escaping import NOTHING, html, join_html
 from django_agent_sessions.admin.formatting import (
     DAY,
     MINUTE,
+    NOTHING,
     SECOND,
     format_cost,
     format_duration,
     format_tokens,
+    html,
+    join_html,
 )
 from django_agent_sessions.conf import get_settings
 from django_agent_sessions.content.role_labels import OTHER_ROLE, ROLE_LABELS
 from django_agent_sessions.queries.message_pages import MessagePreview
 from django_agent_sessions.values.prices import cost_of
 
-from .piece_markup import OPEN, PieceMarkup
+from .piece_markup import PieceMarkup
 from .view_models import FeedbackViewModel, MessageGroup, MessageViewModel, SpeakerTurn
 from .viewers import Viewer
 
@@ -42,11 +45,9 @@ class Markup(PieceMarkup):
         self._moment, self._prices = viewer.moment, get_settings().PRICES
 
     def turns(self, turns: Iterable[SpeakerTurn]) -> SafeString:
-        """Return the HTML of turns."""
         return join_html(self._turn(turn) for turn in turns)
 
     def _turn(self, turn: SpeakerTurn) -> SafeString:
-        _ = self._translate
         began, silent = turn.began, turn.silent
         return html(
             '\n<article class="as-turn as-role-{} as-voice-{}{}">\n'
@@ -70,7 +71,6 @@ class Markup(PieceMarkup):
         )
 
     def _speaker(self, role: str, silent: bool) -> str:
-        _ = self._translate
         if silent:
             return _("Tool results")
         return _(ROLE_LABELS.get(role, OTHER_ROLE))
@@ -80,13 +80,8 @@ class Markup(PieceMarkup):
         entries = join_html(self._entry(entry) for entry in group.entries)
         if not group.calls:
             return entries
-        return html(
-            '\n  <details class="as-group"{}>\n    {}\n'
-            '    <div class="as-stretch">{}</div>\n  </details>\n',
-            OPEN if group.errors else "",
-            self._calls_summary(len(group.calls), group.names, group.errors),
-            entries,
-        )
+        content = html('    <div class="as-stretch">{}</div>\n  ', entries)
+        return html("\n  {}\n", self._folded(group.calls, content))
 
     def _entry(self, entry: MessageViewModel) -> SafeString:
         row, key = entry.row, SafeString(entry.row.id)
@@ -107,13 +102,11 @@ class Markup(PieceMarkup):
     def _feedback(self, entry: MessageViewModel) -> SafeString:
         if not entry.feedback:
             return NOTHING
-        _ = self._translate
         label = _("Feedback")
         items = join_html(map(self._feedback_item, entry.feedback))
         return html('\n  <ul class="as-feedback" aria-label="{}">{}\n  </ul>', label, items)
 
     def _feedback_item(self, one: FeedbackViewModel) -> SafeString:
-        _ = self._translate
         labels = {"good": _("Good"), "bad": _("Bad"), "neutral": _("Comment")}
         comment = NOTHING
         if one.hidden:
@@ -143,7 +136,6 @@ class Markup(PieceMarkup):
         return html('\n    <p class="as-answered">{}</p>', text % {"count": localize(count)})
 
     def _meta(self, entry: MessageViewModel, key: SafeString) -> SafeString:
-        _ = self._translate
         row = entry.row
         parts = [
             html(
@@ -168,7 +160,6 @@ class Markup(PieceMarkup):
 
     def _figures(self, row: MessagePreview) -> Iterator[SafeString]:
         """Yield model, tokens, latency and cost; unknown ones only of an assistant's message."""
-        _ = self._translate
         by_model, tokens = row.role == "assistant", (row.input_tokens, row.output_tokens)
         if row.model:
             yield html('\n    <span class="as-model" title="{}">{}</span>', _("Model"), row.model)
@@ -187,7 +178,6 @@ class Markup(PieceMarkup):
             yield html('\n    <span title="{}">{}</span>', _("At today’s prices"), words)
 
     def _redacted_mark(self, entry: MessageViewModel) -> SafeString:
-        _ = self._translate
         link = self._viewer.audit_url and html(
             ' <a href="{}&amp;action__exact=redacted">{}</a>',
             self._viewer.audit_url,
@@ -198,7 +188,6 @@ class Markup(PieceMarkup):
 
     def _extra(self, entry: MessageViewModel, key: SafeString) -> SafeString:
         """Return the actions of a message: redaction, and a menu of the others."""
-        _ = self._translate
         row, viewer = entry.row, self._viewer
         size = html(
             '<span title="{}">{}</span>', _("Size of the stored message"), filesizeformat(row.size)

@@ -7,6 +7,7 @@ images only, text is ``text/plain``, and anything else is a download.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -47,7 +49,7 @@ from .builder import TranscriptBuilder
 from .json_tree import tree
 from .piece_markup import PieceMarkup
 from .view_models import AgentLabel, PartViewModel
-from .viewers import Viewer, get_viewer_or_404
+from .viewers import Viewer
 
 PRETTY = 4 * 1024 * 1024
 """Bytes of the largest payload that is shown in full."""
@@ -59,14 +61,12 @@ MIN_ACCESS_REASON = 3
 """The fewest characters of a reason."""
 
 
-def raw(model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID) -> HttpResponse:
+def raw(viewer: Viewer, message: UUID) -> HttpResponse:
     """Return a message's payload as JSON, with ``download`` as a file."""
-    viewer = get_viewer_or_404(model_admin, request, object_id)
-    viewer.require_read()
     rows = _message_row(viewer, message).annotate(
         stored=VISIBLE_TEXT, beginning=visible_beginning(HEAD)
     )
-    if request.GET.get("download"):
+    if viewer.request.GET.get("download"):
         text = exact_json.without_hashes(_get_or_404(rows.values_list("stored", flat=True)))
         viewer.record(message, page="download")
         return serving.attachment(text.encode(), "application/json", f"message-{message}.json")
@@ -75,14 +75,10 @@ def raw(model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID) 
     return _json_response(rows, size)
 
 
-def media(
-    model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID
-) -> HttpResponseBase:
+def media(viewer: Viewer, message: UUID) -> HttpResponseBase:
     """Return the binary at ``path`` in a message."""
-    viewer = get_viewer_or_404(model_admin, request, object_id)
-    viewer.require_read()
     payload, dialect = _read_payload(viewer, message)
-    content_and_type = dialects.get(dialect).binary_at(payload, _path_parameter(request))
+    content_and_type = dialects.get(dialect).binary_at(payload, _path_parameter(viewer.request))
     if content_and_type is None:
         raise Http404
     viewer.record(message, page="media")
@@ -94,7 +90,11 @@ def media(
             else content
         )
         return serving.serve_media(
-            request, source, media_type, str(message), download=bool(request.GET.get("download"))
+            viewer.request,
+            source,
+            media_type,
+            str(message),
+            download=bool(viewer.request.GET.get("download")),
         )
     except serving.UnsatisfiableRangeError as error:
         return HttpResponse(status=416, headers={"Content-Range": error.content_range})
@@ -108,15 +108,13 @@ def media(
         return response
 
 
-def text(model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID) -> HttpResponse:
+def text(viewer: Viewer, message: UUID) -> HttpResponse:
     """Return the full text at ``path`` in a message."""
-    viewer = get_viewer_or_404(model_admin, request, object_id)
-    viewer.require_read()
     payload, dialect = _read_payload(viewer, message)
     if isinstance(payload, CorruptPayload):
         content: str | None = exact_json.without_hashes(payload.text)
     else:
-        part = dialects.get(dialect).part_at(payload, _path_parameter(request))
+        part = dialects.get(dialect).part_at(payload, _path_parameter(viewer.request))
         content = None if part is None else part.text
     if content is None:
         raise Http404
@@ -124,12 +122,8 @@ def text(model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID)
     return _text_response(content)
 
 
-def state(
-    model_admin: Any, request: HttpRequest, object_id: UUID, kind: str, row: UUID
-) -> HttpResponse:
+def state(viewer: Viewer, kind: str, row: UUID) -> HttpResponse:
     """Return a state beside the messages, with ``download`` as a file."""
-    viewer = get_viewer_or_404(model_admin, request, object_id)
-    viewer.require_read()
     column, rows = _state_row(viewer, kind, row)
     if column == "metadata":
         rows = rows.annotate(stored=stored_metadata(), beginning=stored_metadata(HEAD))
@@ -138,18 +132,14 @@ def state(
         rows = rows.annotate(stored=stored, beginning=beginning)
     size = _get_or_404(rows.annotate(size=OctetLength("stored")).values_list("size", flat=True))
     viewer.record(row, page="state", column=column)
-    if request.GET.get("download"):
+    if viewer.request.GET.get("download"):
         text = _get_or_404(rows.values_list("stored", flat=True))
         return serving.attachment(text.encode(), "application/json", f"{column}-{row}.json")
-    if request.GET.get("fragment"):
-        small = size <= PRETTY
-        html = (
-            tree(decode_payload(_get_or_404(rows.values_list("stored", flat=True))))
-            if small
-            else ""
-        )
+    if viewer.request.GET.get("fragment"):
+        stored = rows.values_list("stored", flat=True)
+        html = tree(decode_payload(_get_or_404(stored))) if size <= PRETTY else ""
         context = {"tree": html, "size": size}
-        return TemplateResponse(request, "agent_sessions/admin/_state_tree.html", context)
+        return TemplateResponse(viewer.request, "agent_sessions/admin/_state_tree.html", context)
     return _json_response(rows, size)
 
 
@@ -171,49 +161,36 @@ def _state_row(viewer: Viewer, kind: str, row: UUID) -> tuple[str, QuerySet[Any]
 # --- originals -------------------------------------------------------------------------------
 
 
-def original(
-    model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID
-) -> HttpResponse:
+def original(viewer: Viewer, message: UUID) -> HttpResponse:
     """Show the original of a redacted message after asking for a reason.
 
     A GET never shows it. The viewing and its reason are recorded before the original is read.
     """
-    viewer = get_viewer_or_404(model_admin, request, object_id)
-    if not viewer.can_view_originals:
-        raise Http404
-    expiry = _original_expiry(viewer, message)
-    reason = request.POST.get("reason", "").strip()
-    context: dict[str, Any] = {
-        **model_admin.admin_site.each_context(request),
-        "title": _("Original of a redacted message"),
-        "opts": model_admin.opts,
-        "viewer": viewer,
-        "session": viewer.session,
-        "message": message,
-        "until": expiry,
-    }
-    if request.method == "POST" and len(reason) < MIN_ACCESS_REASON:
-        context["error"] = _("Enter a short reason for viewing the original.")
-    elif request.method == "POST":
-        audit.record(
-            AuditEvent.Action.ORIGINAL_VIEWED,
-            session=viewer.session.pk,
-            target=message,
-            actor=request.user,
-            reason=reason,
-            using=viewer.using,
-        )
-        pieces = _original_pieces(viewer, message)
-        context |= {"shown": True, "content": PieceMarkup(viewer, unsealed=True).pieces(pieces)}
-    return TemplateResponse(request, "agent_sessions/admin/transcript_original.html", context)
-
-
-def _original_expiry(viewer: Viewer, message: UUID) -> Any:
-    """Return when the original will be deleted; raise Http404 if there is none."""
     until = original_kept_until(viewer.session.pk, message, using=viewer.using)
     if until is None:
         raise Http404
-    return until
+    render = partial(
+        viewer.render,
+        "transcript_original",
+        title=_("Original of a redacted message"),
+        message=message,
+        until=until,
+    )
+    if viewer.request.method != "POST":
+        return render()
+    reason = viewer.request.POST.get("reason", "").strip()
+    if len(reason) < MIN_ACCESS_REASON:
+        return render(error=_("Enter a short reason for viewing the original."))
+    audit.record(
+        AuditEvent.Action.ORIGINAL_VIEWED,
+        session=viewer.session.pk,
+        target=message,
+        actor=viewer.request.user,
+        reason=reason,
+        using=viewer.using,
+    )
+    pieces = _original_pieces(viewer, message)
+    return render(shown=True, content=PieceMarkup(viewer, unsealed=True).pieces(pieces))
 
 
 def _original_pieces(viewer: Viewer, message: UUID) -> list[PartViewModel]:
@@ -241,11 +218,8 @@ def _message_row(viewer: Viewer, message: UUID) -> QuerySet[SessionMessage]:
     return SessionMessage.objects.using(viewer.using).filter(pk=message, session=viewer.session)
 
 
-def _get_or_404(values: QuerySet[Any, Any]) -> Any:
-    try:
-        return values.get()
-    except values.model.DoesNotExist:
-        raise Http404 from None
+def _get_or_404(values: Any) -> Any:
+    return get_object_or_404(values)
 
 
 def _json_response(rows: QuerySet[Any], size: int) -> HttpResponse:

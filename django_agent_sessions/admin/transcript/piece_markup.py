@@ -5,16 +5,17 @@ It is written in Python, because templates take ten times as long: a page has hu
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 from django.template.defaultfilters import filesizeformat
 from django.utils.formats import localize
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
-from django_agent_sessions.admin.escaping import NOTHING, html, join_html
+from django_agent_sessions.admin.formatting import NOTHING, html, join_html
 
 from .view_models import PartViewModel
 from .viewers import Viewer
@@ -31,23 +32,16 @@ class PieceMarkup:
         self._viewer, self._base = viewer, viewer.base_url
         self._unsealed = unsealed
         self._redacts = viewer.can_redact and not unsealed
-        # Each word of the page is translated once.
-        self._translate = functools.cache(gettext)
 
     def pieces(self, pieces: Iterable[PartViewModel]) -> SafeString:
-        """Return the HTML of the pieces of a message."""
         return join_html(self._piece(piece) for piece in pieces)
 
     def _piece(self, piece: PartViewModel) -> SafeString:
         if piece.kind == "call":
             return self._call(piece)
         if piece.kind == "group":
-            return html(
-                '\n<details class="as-group"{}>\n  {}\n  {}\n</details>\n',
-                OPEN if piece.errors else "",
-                self._calls_summary(len(piece.contents), piece.name, piece.errors),
-                join_html(self._call(call) for call in piece.contents),
-            )
+            calls = join_html(self._call(call) for call in piece.contents)
+            return html("\n{}\n", self._folded(piece.contents, html("  {}\n", calls)))
         if piece.kind == "result":
             return self._lone_result(piece)
         return html(
@@ -65,7 +59,6 @@ class PieceMarkup:
         )
 
     def _text(self, piece: PartViewModel) -> SafeString | str:
-        _ = self._translate
         if piece.scrolls:
             return html(
                 '<div class="as-tall" tabindex="0" role="region" aria-label="{}">{}</div>',
@@ -76,7 +69,6 @@ class PieceMarkup:
 
     def _content(self, piece: PartViewModel) -> SafeString | str:
         """Return what a piece shows in addition to its text."""
-        _ = self._translate
         match piece.kind:
             case "text":
                 return self._citations(piece.citations) if piece.citations else ""
@@ -115,12 +107,10 @@ class PieceMarkup:
             else html("<li>{}</li>", title)
             for title, url in citations
         ]
-        _ = self._translate
         label = _("Sources")
         return html('<ul class="as-citations" aria-label="{}">{}</ul>', label, join_html(sources))
 
     def _reasoning(self, piece: PartViewModel) -> SafeString:
-        _ = self._translate
         if piece.html:
             return html(
                 '<details class="as-reasoning"><summary>{}</summary>{}</details>',
@@ -133,7 +123,6 @@ class PieceMarkup:
         )
 
     def _image(self, piece: PartViewModel) -> SafeString:
-        _ = self._translate
         size = filesizeformat(piece.size or 0)
         if self._unsealed:
             return html('<p class="as-file">{} {}</p>', _("Image"), size)
@@ -150,7 +139,6 @@ class PieceMarkup:
         )
 
     def _file(self, piece: PartViewModel) -> SafeString:
-        _ = self._translate
         if piece.host:
             external = _("external, at %(host)s") % {"host": piece.host}
             where = html(' <span class="as-hint">{}</span>', external)
@@ -178,7 +166,6 @@ class PieceMarkup:
         )
 
     def _large(self, piece: PartViewModel) -> SafeString:
-        _ = self._translate
         text = _("This message is %(size)s; the page shows only its beginning.")
         url = f"{self._base}messages/{piece.message}/raw/"
         return html(
@@ -192,7 +179,6 @@ class PieceMarkup:
         )
 
     def _shortened(self, piece: PartViewModel) -> SafeString:
-        _ = self._translate
         link = "" if self._unsealed else self._content_url(piece, "text/?path=")
         return html(
             '\n  <p class="as-notice">{}{}</p>',
@@ -205,24 +191,29 @@ class PieceMarkup:
 
     # --- calls and results -------------------------------------------------------------------
 
-    def _calls_summary(self, count: int, names: str, errors: int) -> SafeString:
-        calls = ngettext("%(count)s tool call", "%(count)s tool calls", count)
+    def _folded(self, calls: Sequence[PartViewModel], content: SafeString) -> SafeString:
+        """Return calls under their number and their tools, most used first."""
+        names = Counter(call.name for call in calls).most_common()
+        tools = ", ".join(f"{name} ×{count}" if count > 1 else name for name, count in names)
+        errors = sum(call.status == "error" for call in calls)
+        words = ngettext("%(count)s tool call", "%(count)s tool calls", len(calls))
         failed = ngettext("%(count)s failed", "%(count)s failed", errors)
+        status = html(
+            ' <span class="as-status as-status-error">{}</span>',
+            failed % {"count": localize(errors)},
+        )
         return html(
-            '<summary>{}{} <span class="as-hint">{}</span>{}</summary>',
+            '<details class="as-group"{}>\n  <summary>{}{} <span class="as-hint">{}</span>{}'
+            "</summary>\n{}</details>",
+            OPEN if errors else "",
             _ICON,
-            calls % {"count": localize(count)},
-            names,
-            html(
-                ' <span class="as-status as-status-error">{}</span>',
-                failed % {"count": localize(errors)},
-            )
-            if errors
-            else "",
+            words % {"count": localize(len(calls))},
+            tools,
+            status if errors else "",
+            content,
         )
 
     def _call(self, call: PartViewModel) -> SafeString:
-        _ = self._translate
         failed = call.status == "error"
         return html(
             '\n<details class="as-call{}" data-as-call="{}"{}>\n'
@@ -249,7 +240,6 @@ class PieceMarkup:
 
     def _call_status(self, call: PartViewModel) -> tuple[str, str]:
         """Return the class and the words for how a call ended."""
-        _ = self._translate
         if call.status == "error":
             return " as-status-error", _("error")
         if call.result or call.status == "success":
@@ -260,7 +250,6 @@ class PieceMarkup:
 
     def _lone_result(self, piece: PartViewModel) -> SafeString:
         """Return a result whose call is not on the page."""
-        _ = self._translate
         failed = piece.status == "error"
         status = piece.status and html(
             ' <span class="as-status as-status-{}">{}</span>',
@@ -283,7 +272,6 @@ class PieceMarkup:
         )
 
     def _result(self, result: PartViewModel) -> SafeString:
-        _ = self._translate
         empty = not result.contents and not result.tree
         return html(
             '\n<div class="as-half as-half-result" data-message="{}" data-path="{}">\n'
@@ -304,7 +292,6 @@ class PieceMarkup:
         return html(" {}", self._redact_part(piece))
 
     def _redact_part(self, piece: PartViewModel) -> SafeString:
-        _ = self._translate
         return html(
             '<a class="as-redact" href="{}redact/?message={}&amp;path={}" title="{}">{}</a>\n',
             self._base,

@@ -1,8 +1,8 @@
-"""What a session's page shows around the messages: agents, states, redactions and hits."""
+"""What a session's page shows around the messages: agents, states, hits, forks and branches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -10,16 +10,15 @@ from uuid import UUID
 
 from django.db.models import (
     Case,
-    Count,
     Exists,
     OuterRef,
-    Q,
     QuerySet,
     Subquery,
     TextField,
     When,
 )
 from django.db.models.functions import Cast, Coalesce
+from django.http import Http404
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -35,7 +34,7 @@ from django_agent_sessions.admin.run_status import (
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import (
     MAIN_BRANCH,
-    AuditEvent,
+    Branch,
     Session,
     SessionAgent,
     SessionMessage,
@@ -44,11 +43,11 @@ from django_agent_sessions.models import (
 from django_agent_sessions.models.fields import ContentJSONField
 from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.stored_text import StoredText
-from django_agent_sessions.queries.message_pages import MessagePreview
+from django_agent_sessions.queries.message_pages import MessageQuery
 from django_agent_sessions.queries.search import excerpt_of
+from django_agent_sessions.timeline.references import has_branch, parse_branch_number
 
 from .json_tree import tree
-from .text_rendering import redaction_note
 from .view_models import AgentLabel
 from .viewers import Viewer
 
@@ -57,6 +56,9 @@ MAX_AGENTS = 100
 
 COLOURS = 6
 """Number of colours, and lanes, of agents."""
+
+MAX_FORKS = 20
+"""The most forks that a page lists."""
 
 _AGENTS_WITH_STATES = 12
 
@@ -87,8 +89,6 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class AgentSummary:
-    """An agent with its figures."""
-
     voice: AgentLabel
     messages: int
     updated_at: datetime
@@ -103,8 +103,6 @@ class AgentSummary:
 
 
 class NodeSummary(NamedTuple):
-    """A node of an orchestrator."""
-
     name: str
     status: str
     """As its SDK calls it; empty if the state does not tell."""
@@ -276,70 +274,19 @@ def status_of(
     return ("failed", _("Interrupted")) if unanswered else None
 
 
-@dataclass(frozen=True, slots=True)
-class Redactions:
-    """The audit events of the redactions of some messages."""
-
-    events: Mapping[UUID, AuditEvent]
-    """The last redaction of each message, by the key of the event."""
-
-    counts: Mapping[UUID | None, int]
-    """Number of redactions by message; ``None`` counts those of several messages."""
-
-    def note(self, row: MessagePreview, *, reason: bool) -> str:
-        """Return when and by whom a message was redacted, and if permitted why."""
-        if row.redacted_at is None:
-            return ""
-        event = self.events.get(row.redaction) if row.redaction else None
-        # A redaction of several messages does not record which: count it for each.
-        times = self.counts.get(row.id, 0) + self.counts.get(None, 0)
-        return redaction_note(row.redacted_at, event, reason=reason, last=times > 1)
-
-
-def redactions(viewer: Viewer, rows: Sequence[MessagePreview]) -> Redactions:
-    """Read the audit events of the redactions of messages."""
-    keys = {row.redaction for row in rows if row.redaction}
-    if not keys:
-        return Redactions({}, {})
-    events = AuditEvent.objects.using(viewer.using)
-    about = Q(target__isnull=True) | Q(target__in=[row.id for row in rows if row.redaction])
-    counts = (
-        events.filter(about, session=viewer.session.pk, action=AuditEvent.Action.REDACTED)
-        .order_by()
-        .values_list("target")
-        .annotate(count=Count("pk"))
-    )
-    return Redactions(events.in_bulk(list(keys)), dict(counts))
-
-
-@dataclass(frozen=True, slots=True)
-class SearchHit:
-    """A message that a search found."""
-
-    message: UUID
-    created_at: datetime
-    role: str
-    branch: int
-    excerpt: str
-
-
-def hits(viewer: Viewer, keys: Sequence[UUID], query: str) -> list[SearchHit]:
-    """Read excerpts of the messages that a search found."""
+def hits(viewer: Viewer, keys: Sequence[UUID], query: str) -> list[Any]:
+    """Read when the messages that a search found were written, and excerpts of them."""
     rows = SessionMessage.objects.using(viewer.using).filter(session=viewer.session, pk__in=keys)
     first = Coalesce("source", "id")
     annotated = rows.order_by("id").annotate(excerpt=excerpt_of(query), first=first)
-    matches = list(annotated.values_list("first", "id", "created_at", "role", "branch", "excerpt"))
-    main = {origin for origin, *_rest, branch, _excerpt in matches if branch == MAIN_BRANCH}
+    columns = ("first", "id", "created_at", "branch", "excerpt")
+    matches = list(annotated.values_list(*columns, named=True))
+    main = {row.first for row in matches if row.branch == MAIN_BRANCH}
     # A side branch contains copies of the first messages of the main branch.
-    return [
-        SearchHit(key, when, role, branch, words)
-        for origin, key, when, role, branch, words in matches
-        if branch == MAIN_BRANCH or origin not in main
-    ]
+    return [row for row in matches if row.branch == MAIN_BRANCH or row.first not in main]
 
 
-@dataclass(frozen=True, slots=True)
-class BesideConversation:
+class BesideConversation(NamedTuple):
     """What a page shows beside a conversation, read by one statement."""
 
     metadata: State
@@ -352,17 +299,17 @@ class BesideConversation:
     next: UUID | None
 
 
-def beside(viewer: Viewer, listed: QuerySet[Session]) -> BesideConversation:
-    """Read what a page shows beside a conversation; ``listed`` are the sessions of the list."""
-    session = viewer.session
+def beside(viewer: Viewer) -> BesideConversation:
+    """Read what a page shows beside a conversation."""
+    session, listed = viewer.session, viewer.listed()
     size = OctetLength(Cast("metadata", TextField()))
-    orchestrators = SessionMultiAgent.objects.using(viewer.using).filter(session=session)
-    newer, older = _neighbours(session, listed)
+    newer = listed.more_recent_than(session.last_activity_at, session.pk)
+    older = listed.less_recent_than(session.last_activity_at, session.pk)
     columns: dict[str, Any] = {
         "size": size,
-        "orchestrated": Exists(orchestrators),
-        "previous": Subquery(newer.values("pk")[:1]),
-        "next": Subquery(older.values("pk")[:1]),
+        "orchestrated": Exists(SessionMultiAgent.objects.filter(session=session)),
+        "previous": Subquery(newer.order_by("last_activity_at", "pk").values("pk")[:1]),
+        "next": Subquery(older.order_by("-last_activity_at", "-pk").values("pk")[:1]),
     }
     if viewer.can_read:
         columns["small"] = Case(
@@ -382,15 +329,45 @@ def beside(viewer: Viewer, listed: QuerySet[Session]) -> BesideConversation:
     )
 
 
-def _neighbours(
-    session: Session, rows: QuerySet[Session]
-) -> tuple[QuerySet[Session], QuerySet[Session]]:
-    when, key = session.last_activity_at, session.pk
-    # The first condition uses the index; the second breaks ties.
-    newer = rows.filter(last_activity_at__gte=when).filter(
-        Q(last_activity_at__gt=when) | Q(pk__gt=key)
-    )
-    older = rows.filter(last_activity_at__lte=when).filter(
-        Q(last_activity_at__lt=when) | Q(pk__lt=key)
-    )
-    return newer.order_by("last_activity_at", "pk"), older.order_by("-last_activity_at", "-pk")
+def session_relations(viewer: Viewer) -> dict[str, Any]:
+    """Return what a session was forked from, and its forks, of what the viewer may see."""
+    session, may_view = viewer.session, viewer.model_admin.has_view_permission
+    columns = ("id", "session_id", "namespace", "owner_id", "created_at")
+    rows = viewer.listed().only(*columns).order_by("-id")
+    line = rows.filter(forked_from=session.forked_from or session.pk)
+    fork_rows = list(line.filter(origin__fork__session=str(session.pk))[: MAX_FORKS + 1])
+    forks = [fork for fork in fork_rows if may_view(viewer.request, fork)]
+    relations = {"forks": forks[:MAX_FORKS], "more": len(fork_rows) > MAX_FORKS}
+    if session.forked_from is not None:
+        fork: Any = session.origin["fork"]  # type: ignore[index] # the origin of a fork
+        origin = rows.filter(pk=fork["session"]).first()
+        is_visible = origin is not None and may_view(viewer.request, origin)
+        relations |= {"is_fork": True, "origin": origin if is_visible else None}
+        relations |= {"message": fork["message"]}
+    return relations if session.forked_from or forks else {}
+
+
+def branch_number(viewer: Viewer, agent: UUID, text: str) -> int:
+    """Parse the branch number of a URL; raise Http404 if the agent has no such branch."""
+    number = parse_branch_number(text)
+    if number is None or not has_branch(viewer.using, agent, number):
+        raise Http404
+    return number
+
+
+def side_branch_of(viewer: Viewer, message: UUID) -> tuple[UUID, int] | None:
+    """Return the agent and number of the side branch of a message; None on a main branch."""
+    rows = SessionMessage.objects.using(viewer.using).filter(session=viewer.session, pk=message)
+    agent_and_number = rows.exclude(branch=MAIN_BRANCH).values_list("agent_id", "branch").first()
+    return agent_and_number
+
+
+def selected_side_branch(viewer: Viewer, scope: MessageQuery) -> dict[str, Any] | None:
+    if scope.agent is None or scope.branch == MAIN_BRANCH:
+        return None
+    key, number = scope.agent.pk, scope.branch
+    agents = SessionAgent.objects.using(viewer.using).filter(pk=key)
+    rows = Branch.objects.using(viewer.using).filter(agent=key, number=number)
+    name = rows.values_list("name", flat=True).first() or f"branch-{number}"
+    agent_id = agents.values_list("agent_id", flat=True).get()
+    return {"agent": key, "agent_id": agent_id, "number": number, "name": name}

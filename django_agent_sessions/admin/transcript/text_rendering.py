@@ -6,15 +6,12 @@ import functools
 import re
 import secrets
 from collections.abc import Callable
-from datetime import datetime
 
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
-from django_agent_sessions.admin.formatting import format_moment
 from django_agent_sessions.content.dialects import displayable
-from django_agent_sessions.models import AuditEvent
 
 MAX_SHOWN_CHARACTERS = 20_000
 """The most characters of one text that a page shows."""
@@ -88,7 +85,6 @@ class TextRenderer:
 
 
 def chip(kind: str, note: str) -> SafeString:
-    """Render a mask."""
     label = kind.replace("_", " ").lower() if kind else _("redacted")
     return format_html(
         '<span class="as-chip" title="{}"><span class="as-visually-hidden">{} </span>{}</span>',
@@ -107,24 +103,6 @@ def render_chips(text: str, note: str | None) -> SafeString:
         html += escape(text[end : mask.start()]) + chip(mask[1] or "", note)
         end = mask.end()
     return html + escape(text[end:])
-
-
-def redaction_note(
-    when: datetime, event: AuditEvent | None, *, reason: bool = True, last: bool = False
-) -> str:
-    """Return a sentence about when, by whom and why something was redacted."""
-    # redacted_at is the time of the first redaction; the event is the last one.
-    time = format_moment(event.created_at if event else when)
-    if event is None:
-        return _("Redacted on %(when)s.") % {"when": time}
-    params = {"when": time, "who": event.actor or _("a program"), "why": event.reason}
-    if reason and event.reason:
-        if last:
-            return _("Last redacted on %(when)s by %(who)s: %(why)s") % params
-        return _("Redacted on %(when)s by %(who)s: %(why)s") % params
-    if last:
-        return _("Last redacted on %(when)s by %(who)s.") % params
-    return _("Redacted on %(when)s by %(who)s.") % params
 
 
 @functools.cache

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
+from typing import NamedTuple
 from uuid import UUID
 
 from django.utils import formats
@@ -33,8 +33,6 @@ class AgentLabel:
 
 @dataclass(slots=True)
 class PartViewModel:
-    """A part of a message, as the page shows it."""
-
     kind: str
     """``text``, ``reasoning``, ``call``, ``group``, ``image``, ``file``, ``data``, ``output``,
     ``large``, ``corrupt``, ``hidden``, ``fully_redacted``, ``empty``."""
@@ -53,7 +51,6 @@ class PartViewModel:
     size: int | None = None
     host: str = ""
     url: str = ""
-    inline: bool = False
     tree: SafeString | str = ""
     citations: list[tuple[str, str]] = field(default_factory=list)
     status: str = ""
@@ -81,16 +78,9 @@ class PartViewModel:
             }
         return _("%(seconds)s s") % {"seconds": formats.number_format(seconds, 1)}
 
-    @property
-    def errors(self) -> int:
-        """The number of failed calls of a group."""
-        return sum(piece.status == "error" for piece in self.contents)
-
 
 @dataclass(frozen=True, slots=True)
 class FeedbackViewModel:
-    """Feedback on a message, as the page shows it."""
-
     value: str
     """``good``, ``bad`` or ``neutral``."""
 
@@ -106,8 +96,6 @@ class FeedbackViewModel:
 
 @dataclass(slots=True)
 class MessageViewModel:
-    """A message and its pieces."""
-
     row: MessagePreview
     pieces: list[PartViewModel] = field(default_factory=list)
     answered: int = 0
@@ -124,23 +112,12 @@ class MessageViewModel:
         return any(piece.kind == "gone" for piece in self.pieces)
 
 
-@dataclass(slots=True)
-class MessageGroup:
+class MessageGroup(NamedTuple):
     """Consecutive messages of a turn; several messages with tool calls only are folded."""
 
     entries: list[MessageViewModel]
-    calls: list[PartViewModel] = field(default_factory=list)
+    calls: Sequence[PartViewModel] = ()
     """The calls, if the messages are folded."""
-
-    @property
-    def names(self) -> str:
-        """The tools that were called, with counts."""
-        return tool_names(self.calls)
-
-    @property
-    def errors(self) -> int:
-        """The number of failed calls."""
-        return sum(piece.status == "error" for piece in self.calls)
 
 
 @dataclass(slots=True)
@@ -172,12 +149,6 @@ class SpeakerTurn:
     @property
     def began(self) -> datetime:
         return self.entries[0].row.created_at
-
-
-def tool_names(calls: Sequence[PartViewModel]) -> str:
-    """Return the tools of some calls, most used first."""
-    names = Counter(call.name for call in calls).most_common()
-    return ", ".join(f"{name} ×{count}" if count > 1 else name for name, count in names)
 
 
 def _has_only_calls(entry: MessageViewModel) -> bool:

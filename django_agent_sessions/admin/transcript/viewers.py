@@ -1,22 +1,23 @@
-"""The viewer of a session: permissions, actions, links, and the record of what is read."""
+"""The viewer of a session: permissions, actions, links, pages, and the record of what is read."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.contrib.admin import helpers
 from django.db.models import Exists, OuterRef
-from django.http import Http404, HttpRequest, QueryDict
-from django.urls import reverse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http.response import HttpResponseBase
+from django.urls import URLPattern
 from django.utils import timezone
 
 from django_agent_sessions import audit
 from django_agent_sessions.admin.formatting import format_moment
+from django_agent_sessions.admin.pages import admin_url, private_path, render
 from django_agent_sessions.admin.permissions import SessionPermission, may, require
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import (
@@ -40,6 +41,7 @@ _PRESERVED_PARAMETERS = ("agent", "branch", "plain", "_changelist_filters")
 class Viewer:
     """A user who views a session."""
 
+    model_admin: Any
     request: HttpRequest
     session: Session
     base_url: str
@@ -100,7 +102,6 @@ class Viewer:
 
     @property
     def page(self) -> str:
-        """The URL of the session's own page."""
         return f"{self.base_url}change/"
 
     @property
@@ -123,18 +124,19 @@ class Viewer:
         query = self.query(**changes)
         return f"{self.page}{query}" + ("" if query == "?" else "&")
 
-    def require_read(self) -> None:
-        """Raise Http404 unless the viewer may read content."""
-        if not self.can_read:
-            raise Http404
+    def render(self, template: str, **context: Any) -> HttpResponse:
+        own = {"viewer": self, "session": self.session, **context}
+        return render(self.model_admin, self.request, template, **own)
+
+    def listed(self) -> Any:
+        """Return the sessions that the viewer may see, in the write database."""
+        return self.model_admin.get_queryset(self.request).using(self.using)
 
     @property
     def is_running(self) -> bool:
-        """Whether a run holds the session's lease."""
         return bool(getattr(self.session, "is_running", False))
 
     def record_window(self, rows: Sequence[MessagePreview], page: str = "messages") -> None:
-        """Record that messages are about to be shown."""
         ends = {"first": str(rows[0].id), "last": str(rows[-1].id)} if rows else {}
         self.record(None, page=page, messages=len(rows), **ends)
 
@@ -151,34 +153,39 @@ class Viewer:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class SessionActions:
-    """The permitted actions; an empty field is not permitted."""
-
-    hold: str
-    """The change list action that holds or releases the session."""
-
-    delete_url: str
-    list_url: str
-    """URL that actions are posted to, without filters, which might exclude the session."""
-
-    checkbox: str = helpers.ACTION_CHECKBOX_NAME
-
-    def __bool__(self) -> bool:
-        return bool(self.hold or self.delete_url)
+def session_actions(viewer: Viewer) -> dict[str, str]:
+    """Return the permitted ones of the actions that hold, release or delete the session."""
+    model_admin, request = viewer.model_admin, viewer.request
+    is_held, actions = viewer.session.legal_hold, {}
+    hold = "release_selected" if is_held else "hold_selected"
+    if viewer.can_change and hold in model_admin.get_actions(request):
+        actions["hold"] = hold
+    if not is_held and model_admin.has_delete_permission(request, viewer.session):
+        filters = model_admin.get_preserved_filters(request)
+        actions["delete_url"] = f"{viewer.base_url}delete/" + (f"?{filters}" if filters else "")
+    return actions
 
 
-def session_actions(model_admin: Any, viewer: Viewer) -> SessionActions:
-    request, is_held = viewer.request, viewer.session.legal_hold
-    action = "release_selected" if is_held else "hold_selected"
-    filters = model_admin.get_preserved_filters(request)
-    query = f"?{filters}" if filters else ""
-    may_delete = model_admin.has_delete_permission(request, viewer.session) and not is_held
-    return SessionActions(
-        hold=action if viewer.can_change and action in model_admin.get_actions(request) else "",
-        delete_url=f"{viewer.base_url}delete/{query}" if may_delete else "",
-        list_url=reverse(f"{model_admin.admin_site.name}:agent_sessions_session_changelist"),
-    )
+SessionPage = tuple[str, Callable[..., HttpResponseBase], str, str]
+"""The route, the view and the name of a page, and what the viewer must be able to do."""
+
+
+def session_paths(model_admin: Any, pages: Iterable[SessionPage]) -> list[URLPattern]:
+    """Return the URLs of pages of a session."""
+    return [_session_path(model_admin, *page) for page in pages]
+
+
+def _session_path(
+    model_admin: Any, route: str, view: Callable[..., HttpResponseBase], name: str, needs: str
+) -> URLPattern:
+    @functools.wraps(view)
+    def page(request: HttpRequest, object_id: UUID, **kwargs: Any) -> HttpResponseBase:
+        viewer = get_viewer_or_404(model_admin, request, object_id)
+        if needs and not getattr(viewer, needs):
+            raise Http404
+        return view(viewer, **kwargs)
+
+    return private_path(model_admin, f"<uuid:object_id>/{route}", page, f"session_{name}")
 
 
 def get_viewer_or_404(model_admin: Any, request: HttpRequest, object_id: Any) -> Viewer:
@@ -204,16 +211,16 @@ def get_viewer_or_404(model_admin: Any, request: HttpRequest, object_id: Any) ->
     if session.namespace == TOMBSTONE_NAMESPACE:
         # A tombstone: some messages are deleted already, and the rest would be misleading.
         raise Http404
-    name = f"{model_admin.admin_site.name}:agent_sessions_session_change"
 
     def can(*allowed: SessionPermission) -> bool:
         return may(request, *allowed, session=session)
 
     reads, changes = can(SessionPermission.READ), can(SessionPermission.CHANGE)
     return Viewer(
+        model_admin=model_admin,
         request=request,
         session=session,
-        base_url=reverse(name, args=[key]).removesuffix("change/"),
+        base_url=admin_url(model_admin, "session_change", key).removesuffix("change/"),
         can_read=reads,
         can_redact=reads and can(SessionPermission.REDACT),
         can_view_originals=reads and can(SessionPermission.VIEW_ORIGINAL),
@@ -228,9 +235,8 @@ def get_viewer_or_404(model_admin: Any, request: HttpRequest, object_id: Any) ->
 
 
 def _audit_url(model_admin: Any, request: HttpRequest, session: Session) -> str:
-    site = model_admin.admin_site
     # A project's own admin site may not have the audit trail.
     may_view = may(request, SessionPermission.VIEW_AUDIT, session=session)
-    if not (may_view and site.is_registered(AuditEvent)):
+    if not (may_view and model_admin.admin_site.is_registered(AuditEvent)):
         return ""
-    return f"{reverse(f'{site.name}:agent_sessions_auditevent_changelist')}?session={session.pk}"
+    return f"{admin_url(model_admin, 'auditevent_changelist')}?session={session.pk}"

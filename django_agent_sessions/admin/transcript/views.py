@@ -7,72 +7,59 @@ messages: see :mod:`django_agent_sessions.queries.message_pages`.
 from __future__ import annotations
 
 from datetime import timedelta
-from functools import partial, wraps
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern
 from django.utils import timezone
 from django.utils.cache import patch_cache_control
-from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from django_agent_sessions import audit
 from django_agent_sessions.admin import reviews
-from django_agent_sessions.admin.columns import session_flags
-from django_agent_sessions.admin.deletion_dates import describe_rule, shown_deletion_date
+from django_agent_sessions.admin.columns import (
+    describe_rule,
+    session_flags,
+    shown_deletion_date,
+)
 from django_agent_sessions.admin.formatting import (
     exact_cost,
     format_cost,
     format_tokens,
     has_prices,
 )
+from django_agent_sessions.admin.pages import admin_url
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.exceptions import EncryptedSearchError
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, SessionAgent
 from django_agent_sessions.queries import message_pages, replicas, search
 from django_agent_sessions.queries.message_pages import MessagePage, MessageQuery
 
-from . import agent_figures, relations, sidebar
-from . import message_items as transcript_parts
+from . import agent_figures, message_items, sidebar
+from .annotations import feedback_on, redactions
 from .builder import TranscriptBuilder
-from .feedback import feedback_on
 from .markup import Markup
 from .view_models import AgentLabel, SpeakerTurn
-from .viewers import Viewer, get_viewer_or_404, session_actions
+from .viewers import SessionPage, Viewer, get_viewer_or_404, session_actions, session_paths
 
 _LIVE = timedelta(hours=1)
 """How long after its last message a page watches a session for new ones."""
 
 
 def transcript_urls(model_admin: Any) -> list[URLPattern]:
-    def url_pattern(route: str, function: Any, name: str) -> URLPattern:
-        # Keeps search terms and reasons out of error reports.
-        @sensitive_post_parameters("query", "reason")
-        @wraps(function)
-        def view_of_admin(request: HttpRequest, **kwargs: Any) -> HttpResponse:
-            response: HttpResponse = function(model_admin, request, **kwargs)
-            patch_cache_control(response, private=True, no_store=True)
-            return response
-
-        pattern: URLPattern = path(
-            f"<uuid:object_id>/{route}",
-            model_admin.admin_site.admin_view(view_of_admin),
-            name=f"agent_sessions_session_{name}",
-        )
-        return pattern
-
     message = "messages/<uuid:message>"
-    return [
-        url_pattern("messages/", fragment, "messages"),
-        url_pattern("find/", find, "find"),
-        url_pattern(f"{message}/raw/", transcript_parts.raw, "raw"),
-        url_pattern(f"{message}/media/", transcript_parts.media, "media"),
-        url_pattern(f"{message}/text/", transcript_parts.text, "text"),
-        url_pattern(f"{message}/original/", transcript_parts.original, "original"),
-        url_pattern("states/<slug:kind>/<uuid:row>/", transcript_parts.state, "state"),
+    pages: list[SessionPage] = [
+        ("messages/", fragment, "messages", ""),
+        ("find/", find, "find", "can_read"),
+        (f"{message}/raw/", message_items.raw, "raw", "can_read"),
+        (f"{message}/media/", message_items.media, "media", "can_read"),
+        (f"{message}/text/", message_items.text, "text", "can_read"),
+        (f"{message}/original/", message_items.original, "original", "can_view_originals"),
+        ("states/<slug:kind>/<uuid:row>/", message_items.state, "state", "can_read"),
     ]
+    return session_paths(model_admin, pages)
 
 
 def transcript_view(
@@ -82,13 +69,13 @@ def transcript_view(
     extra_context: dict[str, Any] | None = None,
 ) -> HttpResponse:
     viewer = get_viewer_or_404(model_admin, request, object_id)
-    redirect = _branch_redirect(viewer)
-    return redirect or _page(model_admin, viewer, extra_context or {})
+    response = _branch_redirect(viewer) or _page(viewer, extra_context or {})
+    patch_cache_control(response, private=True, no_store=True)
+    return response
 
 
-def fragment(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpResponse:
+def fragment(viewer: Viewer) -> HttpResponse:
     """Return the messages ``before`` or ``after`` one, for an open page."""
-    viewer = get_viewer_or_404(model_admin, request, object_id)
     scope = _scope(viewer)
     window = _window(viewer, scope)
     context: dict[str, Any] = {**_window_context(viewer, window), "viewer": viewer}
@@ -96,27 +83,21 @@ def fragment(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpRes
         listed = sidebar.agent_summaries(viewer)
         voices = sidebar.agent_labels(viewer, listed, {row.agent_id for row in window.rows})
         context["conversation"] = Markup(viewer).turns(read_turns(viewer, scope, window, voices))
-    return TemplateResponse(request, "agent_sessions/admin/_turns.html", context)
+    return TemplateResponse(viewer.request, "agent_sessions/admin/_turns.html", context)
 
 
-@sensitive_variables()
-def find(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpResponse:
+def find(viewer: Viewer) -> HttpResponse:
     """Search the conversation. A POST keeps the search terms out of URLs and logs."""
-    viewer = get_viewer_or_404(model_admin, request, object_id)
-    viewer.require_read()
-    if request.method != "POST":
+    if viewer.request.method != "POST":
         raise Http404
     # Stored texts lack characters that databases cannot store; remove them from the query, too.
-    query = displayable(request.POST.get("query", "")).strip()[:200]
-    context: dict[str, Any]
+    query = displayable(viewer.request.POST.get("query", "")).strip()[:200]
     try:
-        context = {"query": query, "hits": _search(viewer, query)}
+        return _page(viewer, {"query": query, "hits": _search(viewer, query)})
     except EncryptedSearchError:
-        context = {"query": query, "encrypted": True}
-    return _page(model_admin, viewer, context)
+        return _page(viewer, {"query": query, "encrypted": True})
 
 
-@sensitive_variables()
 def _search(viewer: Viewer, query: str) -> list[Any]:
     keys = search.find_messages(viewer.session.pk, query, using=viewer.using)
     if not viewer.is_owner:
@@ -132,27 +113,23 @@ def _search(viewer: Viewer, query: str) -> list[Any]:
     return sidebar.hits(viewer, keys, query)
 
 
-def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpResponse:
-    request, session = viewer.request, viewer.session
+def _page(viewer: Viewer, extra: dict[str, Any]) -> HttpResponse:
+    model_admin, request, session = viewer.model_admin, viewer.request, viewer.session
     scope = _scope(viewer)
     window = _window(viewer, scope)
     points, listed = agent_figures.points(scope), sidebar.agent_summaries(viewer)
     speakers = {row.agent_id for row in window.rows} | {point.agent_id for point in points}
     voices = sidebar.agent_labels(viewer, listed, speakers)
     turns = read_turns(viewer, scope, window, voices)
-    beside = sidebar.beside(viewer, model_admin.get_queryset(request).using(viewer.using))
+    beside = sidebar.beside(viewer)
     orchestrators = sidebar.orchestrators(viewer, listed) if beside.has_orchestrators else []
     unanswered = agent_figures.has_unanswered_call(points, voices)
-    site, date = model_admin.admin_site, shown_deletion_date(session)
+    date = shown_deletion_date(session)
     context = {
-        **site.each_context(request),
         **_window_context(viewer, window),
         "title": session.session_id,
-        "opts": model_admin.opts,
         "original": session,
-        "viewer": viewer,
         "inline_admin_formsets": model_admin.inline_formsets(request, session),
-        "session": session,
         "heading": (session.title if viewer.can_read else "") or session.session_id,
         "agents": listed[: sidebar.MAX_AGENTS],
         "more_agents": len(listed) > sidebar.MAX_AGENTS,
@@ -168,22 +145,19 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
         "exact_cost": exact_cost(session.cost),
         "deletion": date,
         "deletion_rule": describe_rule(date) if date else "",
-        "steps": session_actions(model_admin, viewer),
-        "kin": relations.session_relations(model_admin, viewer),
-        "branch": relations.selected_side_branch(viewer, scope),
-        "neighbours": _neighbour_links(model_admin, viewer, beside),
+        "steps": session_actions(viewer),
+        "kin": sidebar.session_relations(viewer),
+        "branch": sidebar.selected_side_branch(viewer, scope),
+        "neighbours": beside,
         "figures": agent_figures.figures(points, voices),
         "newest": agent_figures.MOST_MESSAGES if len(points) > agent_figures.MOST_MESSAGES else 0,
         "conversation": Markup(viewer, target=_parse_key(request.GET.get("at"))).turns(turns),
         "plain": _is_plain(request),
         "review": reviews.section(viewer),
-        "list_url": _list_url(model_admin, request),
+        "list_url": _list_url(viewer),
         **extra,
     }
-    request.current_app = site.name
-    response = TemplateResponse(request, "agent_sessions/admin/transcript.html", context)
-    patch_cache_control(response, private=True, no_store=True)
-    return response
+    return viewer.render("transcript", **context)
 
 
 def _scope(viewer: Viewer) -> MessageQuery:
@@ -202,7 +176,7 @@ def _scope(viewer: Viewer) -> MessageQuery:
     agent = SessionAgent(pk=key)
     if not branch:
         return MessageQuery(viewer.session, agent, **reading)
-    number = relations.branch_number(viewer, key, branch)
+    number = sidebar.branch_number(viewer, key, branch)
     return MessageQuery(viewer.session, agent, branch=number, **reading)
 
 
@@ -214,7 +188,7 @@ def _branch_redirect(viewer: Viewer) -> HttpResponse | None:
     at = _parse_key(viewer.request.GET.get("at"))
     if at is None or viewer.request.GET.get("branch"):
         return None
-    agent_and_branch = relations.side_branch_of(viewer, at)
+    agent_and_branch = sidebar.side_branch_of(viewer, at)
     if agent_and_branch is None:
         return None
     agent, branch = agent_and_branch
@@ -257,7 +231,7 @@ def read_turns(
         viewer.record_window(window.rows, page)
     if viewer.can_read:
         message_pages.read_payloads(scope, window.rows, _parse_key(viewer.request.GET.get("at")))
-    note = partial(sidebar.redactions(viewer, window.rows).note, reason=viewer.can_read)
+    note = partial(redactions(viewer, window.rows).note, reason=viewer.can_read)
     builder = TranscriptBuilder(
         voices,
         note,
@@ -302,22 +276,9 @@ def _middle_message(window: MessagePage) -> UUID | None:
     return window.rows[len(window.rows) // 2].id if window.rows else None
 
 
-def _neighbour_links(
-    model_admin: Any, viewer: Viewer, beside: sidebar.BesideConversation
-) -> dict[str, str]:
-    name = f"{model_admin.admin_site.name}:agent_sessions_session_change"
-    # The neighbours ignore the list's filters, so the links do not preserve them.
-    query = "?plain=1" if _is_plain(viewer.request) else ""
-    return {
-        side: reverse(name, args=[key]) + query
-        for side, key in (("previous", beside.previous), ("next", beside.next))
-        if key is not None
-    }
-
-
-def _list_url(model_admin: Any, request: HttpRequest) -> str:
-    url = reverse(f"{model_admin.admin_site.name}:agent_sessions_session_changelist")
-    filters = request.GET.get("_changelist_filters")
+def _list_url(viewer: Viewer) -> str:
+    url = admin_url(viewer.model_admin, "session_changelist")
+    filters = viewer.request.GET.get("_changelist_filters")
     return f"{url}?{QueryDict(filters).urlencode()}" if filters else url
 
 

@@ -11,7 +11,6 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from django_agent_sessions.admin.transcript import feedback
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.store import SessionStore
 from tests.admin.people import staff
@@ -88,7 +87,7 @@ def test_a_session_without_feedback_takes_no_statement_for_it(client, rated):
 
 
 def test_a_page_shows_the_newest_of_very_much_feedback(client, rated, monkeypatch):
-    monkeypatch.setattr(feedback, "MAX_FEEDBACK", 2)
+    monkeypatch.setattr("django_agent_sessions.admin.transcript.annotations.MAX_FEEDBACK", 2)
     assert [each.split()[0] for each in shown(page_of(client, rated, "read_transcript"))] == [
         "Comment",
         "Good",

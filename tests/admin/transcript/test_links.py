@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 
-from django_agent_sessions.admin.transcript.links import citations, safe_link
+from django_agent_sessions.admin.transcript.builder import citations, safe_link
 from django_agent_sessions.content.dialects import STRANDS
 from django_agent_sessions.models import Session, SessionMessage
 from tests.admin.people import staff

@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 from django.db import connection
 
-from django_agent_sessions.admin.transcript.text_rendering import redaction_note
+from django_agent_sessions.admin.transcript.annotations import redaction_note
 from django_agent_sessions.content.dialects import STRANDS
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import AuditEvent, SessionMessage
