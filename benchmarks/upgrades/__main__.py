@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -55,17 +55,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.upgrades", description=__doc__)
     parser.add_argument("--database", choices=[*DATABASES, "all"], default="all")
     parser.add_argument("--messages", type=int, default=MESSAGES)
+    parser.add_argument("--directory", type=Path, help="keep the data here, and use what is there")
     given = parser.parse_args()
     end_on_sigterm()
     if given.database == "all":
         # One process for each, because Django has one set of settings in each.
         command = [sys.executable, "-m", "benchmarks.upgrades", "--messages", str(given.messages)]
+        if given.directory:
+            command += ["--directory", str(given.directory)]
         statuses = [
             subprocess.run([*command, "--database", database], check=False).returncode
             for database in DATABASES
         ]
         return int(any(statuses))
-    with scratch() as directory, _database(given.database, directory) as entry:
+    kept = nullcontext(given.directory) if given.directory else scratch()
+    with kept as directory, _database(given.database, directory) as entry:
         os.environ["UPGRADE_DATABASE"] = json.dumps(entry)
         os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.upgrades.settings"
         import django
@@ -79,23 +83,34 @@ def _database(vendor: str, directory: Path) -> Iterator[dict[str, Any]]:
     if vendor == "sqlite":
         name = str(directory / "upgrade.sqlite3")
         yield {"ENGINE": "django.db.backends.sqlite3", "NAME": name, "OPTIONS": _SQLITE}
-    else:
-        place = directory / vendor
-        with (
-            PostgreSQLServer(place, settings=_POSTGRESQL)
-            if vendor == "postgresql"
-            else MariaDBServer(place, settings=_MARIADB)
-        ) as server:
+        return
+    place = directory.resolve() / vendor
+    server = (
+        PostgreSQLServer(place, settings=_POSTGRESQL)
+        if vendor == "postgresql"
+        else MariaDBServer(place, settings=_MARIADB)
+    )
+    there = server.data.exists()
+    server.start()
+    try:
+        if not there:
             server.create("upgrade")
-            yield server.django("upgrade")
+        yield server.django("upgrade")
+    finally:
+        # Where its data is not kept, it goes with the directory around it.
+        server.stop(patience=600)
 
 
 def _measure(database: str, messages: int) -> int:
     from django.core.management import call_command
+    from django.db import connection
 
     from benchmarks.upgrades.filling import fill, sums
 
-    fill(messages)
+    if connection.introspection.table_names():
+        print("  the data of an earlier run", file=sys.stderr)
+    else:
+        fill(messages)
     before = sums()
     first, *later = _migrations()
     rows = []

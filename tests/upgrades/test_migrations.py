@@ -1,0 +1,30 @@
+"""How a migration locks tables that servers of the earlier release still read and write."""
+
+from __future__ import annotations
+
+import pytest
+from django.db.migrations import AddIndex, Migration
+from django.db.migrations.loader import MigrationLoader
+
+LATER: list[Migration] = [
+    migration
+    for (app, name), migration in sorted(MigrationLoader(None).disk_migrations.items())
+    if app == "agent_sessions" and name != "0001_initial"
+]
+each = pytest.mark.parametrize("migration", LATER, ids=lambda migration: str(migration.name))
+
+
+@each
+def test_a_migration_waits_for_no_table_while_it_has_another_locked(migration):
+    """Else PostgreSQL finds a deadlock with those who lock the two in the other order."""
+    models = {getattr(operation, "model_name", None) for operation in migration.operations}
+
+    assert len(models - {None}) == 1
+
+
+@each
+def test_a_migration_that_adds_an_index_does_nothing_else(migration):
+    """Readers continue while an index is built, but not after a column was added."""
+    kinds = {type(operation) for operation in migration.operations}
+
+    assert AddIndex not in kinds or kinds == {AddIndex}
