@@ -40,7 +40,7 @@ class AgentSessionsSettings:
 
     ROUTER: str | None = None
     """Dotted path of a subclass of ``django_agent_sessions.rest.routers.SessionRouter``, whose
-    views ``django_agent_sessions.rest.urls`` has: see :doc:`/reference/rest`."""
+    views ``django_agent_sessions.rest.urls`` serves: see :doc:`/reference/rest`."""
 
     SESSION_SERIALIZER: str | None = None
     """Dotted path of a subclass of ``django_agent_sessions.rest.serializers.SessionSerializer``,
@@ -51,8 +51,8 @@ class AgentSessionsSettings:
     which represents a session in the API's list."""
 
     SHARE_LINKS: bool = False
-    """Whether sessions can be shared by links that anybody can read. If it is turned off, existing
-    links show nothing. See :doc:`/how-to/access`."""
+    """Whether sessions can be shared by links that anybody can read. While it is off, existing
+    links do not work. See :doc:`/how-to/sharing`."""
 
     SHARE_LINK_SECONDS: int = 30 * 24 * 60 * 60
     """Maximum number of seconds for which a new link is valid."""
@@ -93,7 +93,7 @@ class AgentSessionsSettings:
 
     MAX_CONNECTIONS: int = 8
     """Maximum number of connections that a process opens per database for agents that run in an
-    event loop. Usually one is enough; others are opened only while it waits for a lock."""
+    event loop. Usually one is enough; others are opened only while the first waits for a lock."""
 
     CONNECTION_SETUP: str | None = None
     """Dotted path of a callable that takes the connection and returns a context manager. Every
@@ -120,12 +120,12 @@ class AgentSessionsSettings:
     ``manage.py agent_sessions_purge_originals`` deletes it."""
 
     REDACTION_SECONDS: int | float = 1
-    """Processor seconds that a request may search for what it redacts, checked between pieces of
-    limited size. Users with the permission ``redact`` have ten times as much in the API and in the
+    """Seconds of processor time that the redaction of a request may take, checked between pieces of
+    limited size. Users with the permission ``redact`` may use ten times as much in the API and the
     admin. The command ``agent_sessions_redact`` and your own code have no limit."""
 
     REDACTION_BYTES: int = 48 * 1024 * 1024
-    """Bytes of memory, estimated, that a request may use for what it redacts, with the same
+    """Estimated bytes of memory that the redaction of a request may use, with the same
     exceptions."""
 
     REDACT_ON_WRITE: tuple[str, ...] = ()
@@ -135,8 +135,8 @@ class AgentSessionsSettings:
     REASON_REQUIRED: tuple[str, ...] = ("redacted", "held", "released")
     """Actions that require a reason, as the audit trail names them: ``redacted``, ``held``,
     ``released``, ``exported``, ``deleted``, ``forked``, ``rewound``, ``restored``,
-    ``branch_deleted``, and ``erased``, which always requires one. A value replaces the default, so
-    include what still requires one. See :doc:`/how-to/audit`."""
+    ``branch_deleted``, and ``erased``, which always requires one. Your value replaces the default,
+    so include the actions of the default that you want to keep. See :doc:`/how-to/audit`."""
 
     DETECTORS: tuple[str, ...] = ()
     """Dotted paths of additional detectors: see :mod:`django_agent_sessions.content.detectors`."""
@@ -162,12 +162,12 @@ class AgentSessionsSettings:
 
     MAX_ANSWER_BYTES: int = 8 * 1024 * 1024
     """Maximum size of the messages, and of the files in them, in an answer of the routes for
-    assistant-ui, and of the metadata in its lists of threads, in bytes. What is over is shortened
-    or left out. Other pages have at most 4 MiB of messages."""
+    assistant-ui, and of the metadata in its lists of threads, in bytes. The excess is shortened
+    or omitted. Other pages have at most 4 MiB of messages."""
 
     MAX_METADATA_BYTES: int = 64 * 1024
-    """Maximum size of the metadata that a client sends for a session, in bytes of JSON. More is a
-    413. The store and agents are not limited by it."""
+    """Maximum size of the metadata that a client sends for a session, in bytes of JSON; more is a
+    413. It does not limit the store and agents."""
 
     MAX_OWNER_SESSIONS: int | None = 10_000
     """Maximum number of sessions that a user may have to create or fork another one in a request
@@ -184,9 +184,9 @@ class AgentSessionsSettings:
     in the default cache. ``None`` for no limit."""
 
     PRICES: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What a million input and output tokens of each model cost, in one currency of your choice:
+    """Price of a million input and output tokens of each model, in one currency of your choice:
     ``{"gpt-5": {"input": "1.25", "output": "10"}}``. A name stands for all models whose names begin
-    with it; the longest one counts. See :doc:`/how-to/feedback`."""
+    with it; the longest match counts. See :doc:`/how-to/feedback`."""
 
     CURRENCY: str = ""
     """The currency of ``PRICES`` (``"EUR"``), which is shown after costs."""
@@ -194,11 +194,12 @@ class AgentSessionsSettings:
     RETENTION: Mapping[str, Any] = field(default_factory=dict)
     """How long sessions, audit events and usage are kept: a dict with ``SESSIONS`` (lifetimes by
     namespace), ``AUDIT_EVENTS`` and ``USAGE``. ``manage.py agent_sessions_prune`` deletes what is
-    older: see :doc:`/how-to/retention`. By default only sessions whose ``expires_at`` is over."""
+    older; by default, only sessions whose ``expires_at`` has passed.
+    See :doc:`/how-to/retention`."""
 
     ENCRYPTION: dict | None = None  # type: ignore[type-arg] # the type that a value must have
     """Encryption of content in the database and in storages: a dict with ``KEYS`` (dotted path of a
-    callable that returns the master keys by their ids, or these) and, optional, ``KEY_DATABASE``
+    callable that returns the master keys by id, or the keys) and, optionally, ``KEY_DATABASE``
     (alias of the database of the data keys), ``CACHE_SECONDS`` (seconds for which a process keeps a
     key, 60 by default), ``METADATA`` (``True`` encrypts the metadata of sessions too) and
     ``DECRYPT_ONLY`` (``True`` reads what is encrypted, and writes plain text). ``None`` encrypts
@@ -216,7 +217,7 @@ class AgentSessionsSettings:
 
     EXPORT_SECONDS: int = 7 * 24 * 60 * 60
     """Seconds after which ``manage.py agent_sessions_run_operations`` deletes the files of an
-    export. A redaction or deletion of sessions does not reach these files; an erasure does."""
+    export. A redaction or deletion does not change these files; an erasure deletes them."""
 
     EVENTS_POLL_SECONDS: int | float = 1
     """Seconds between two polls of a process for the events of all sessions that it streams. A
@@ -224,7 +225,7 @@ class AgentSessionsSettings:
 
     LISTEN_DATABASE: str | None = None
     """Alias of the connection that runs PostgreSQL's ``LISTEN``, so that new messages are streamed
-    at once and the database is polled only every 15 seconds. It must be the same database, not
+    at once and the database is polled only every 15 seconds. It must be the sessions' database, not
     through a pooler in transaction mode. Requires psycopg 3."""
 
     REPLICA_DATABASE: str | None = None
@@ -238,13 +239,13 @@ class AgentSessionsSettings:
     ``django_agent_sessions.serving.middleware.reading_own_writes``."""
 
     TELEMETRY: bool = False
-    """Whether operations are recorded as spans and metrics of OpenTelemetry. It is read at the
+    """Whether operations are recorded as OpenTelemetry spans and metrics. It is read at the
     start of the process. Requires ``django-agent-sessions[otel]``. See
     :doc:`/how-to/monitoring`."""
 
     TELEMETRY_BAGGAGE: bool = True
-    """Whether the ids of the session are also baggage, with ``TELEMETRY``. Instrumented HTTP
-    clients send baggage with each request, also to other companies."""
+    """With ``TELEMETRY``, whether the ids of the session are also set as baggage. Instrumented HTTP
+    clients send baggage with each request, including those to other companies."""
 
     LEASE_SECONDS: int | float = 30
     """Seconds after which the lease of an exclusive run expires if it is not renewed, because its
