@@ -26,13 +26,13 @@ class AgentSessionsSettings:
     """Every key of ``AGENT_SESSIONS``, with its default."""
 
     DATABASE: str | None = None
-    """Alias of the database of the sessions. It must be the database of the users, because a
-    session's owner is a foreign key. ``None`` asks the database routers."""
+    """Alias of the database of the sessions, which may differ from the database of the users.
+    ``None`` asks the database routers."""
 
     ACCESS: str | None = None
     """Dotted path of a subclass of :class:`~django_agent_sessions.models.access.AccessRule`, which
-    decides whose sessions a user reaches in the API and in the admin. ``None`` asks for Django's
-    permissions only: see :doc:`/how-to/access`."""
+    decides whose sessions a user can access in the API and in the admin. ``None`` checks only
+    Django's permissions: see :doc:`/how-to/access`."""
 
     SESSION_ADMIN: str | None = None
     """Dotted path of a subclass of ``django_agent_sessions.admin.SessionAdmin``, which the admin

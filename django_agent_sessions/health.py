@@ -69,7 +69,7 @@ def check(using: str | None = None, *, storage: bool = False) -> HealthReport:
 
 
 async def acheck(using: str | None = None, *, storage: bool = False) -> HealthReport:
-    """Async twin of :func:`check`.
+    """Async version of :func:`check`.
 
     Args:
         using: See :func:`check`.

@@ -13,20 +13,20 @@ from __future__ import annotations
 from django.dispatch import Signal
 
 session_created = Signal()
-"""A session was created. Further arguments: ``namespace``, ``scope``, ``session_id`` and ``kind``
-(``"create"`` or ``"fork"``). The messages that a fork copies are not sent as added."""
+"""A session was created. The further arguments are ``namespace``, ``scope``, ``session_id`` and
+``kind`` (``"create"`` or ``"fork"``). No ``messages_added`` is sent for the messages of a fork."""
 
 messages_added = Signal()
-"""Messages were added. Further arguments: ``agent`` (primary key; None for an import), ``count``
-and ``kind`` (``"append"`` or ``"import"``)."""
+"""Messages were added. The further arguments are ``agent`` (primary key; None for an import),
+``count`` and ``kind`` (``"append"`` or ``"import"``)."""
 
 session_redacted = Signal()
 """Content of a session was redacted."""
 
 session_deleted = Signal()
-"""A session was deleted; a large one can lose its last messages later. Further arguments:
-``namespace``, ``scope``, ``session_id`` and ``count`` (of its messages)."""
+"""A session was deleted; the last messages of a large one may be deleted later. The further
+arguments are ``namespace``, ``scope``, ``session_id`` and ``count`` (of its messages)."""
 
 lease_lost = Signal()
-"""A run lost the lease of its session, sent once per lease: another process holds it, or it expired
-while it could not be renewed."""
+"""A run lost the lease of its session, because another process holds it, or because it expired
+while it could not be renewed. The signal is sent once per lease."""

@@ -131,7 +131,7 @@ def mask_reason(reason: str, secrets: Collection[str] = ()) -> str:
 def purge(before: datetime, *, using: str | None = None) -> int:
     """Delete the events created before this time, in batches, and return their number.
 
-    Events can be deleted in no other way.
+    Apart from this, only the lifetime ``AUDIT_EVENTS`` of ``RETENTION`` deletes events.
     """
     count = 0
     while deleted := purge_batch(before, using=using):

@@ -55,7 +55,7 @@ from .session_change import SessionChange, change
 __all__ = ["ErasureReceipt", "Forks", "erase", "verify"]
 
 Forks = Literal["redact", "delete"]
-"""What becomes of forks of other owners."""
+"""How to treat forks of other owners."""
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -71,7 +71,7 @@ def erase(
     dry_run: bool = False,
     using: str | None = None,
 ) -> ErasureReceipt:
-    """Erase everything of an owner; the user's own row is left to the project.
+    """Erase all data of an owner, except the user's row, which the project deletes.
 
     It commits in batches, so it is refused in a transaction, and can be repeated after an
     interruption.
@@ -80,7 +80,7 @@ def erase(
         owner: The user, or the user's primary key, also of a deleted user.
         reason: The reason, for the audit trail; the person's name is masked in it.
         actor: The user who erases, or a text that names a program.
-        forks: What becomes of forks that other owners have of the person's sessions. ``"redact"``
+        forks: How to treat forks that other owners have of the person's sessions. ``"redact"``
             blanks the copied messages, and empties the titles, metadata, states and snapshots;
             ``"delete"`` deletes the forks.
         dry_run: Count, and change nothing.

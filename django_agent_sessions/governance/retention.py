@@ -109,7 +109,7 @@ def prune(
     now: datetime | None = None,
     using: str | None = None,
 ) -> PruneReport:
-    """Delete the sessions, audit events and usage whose time is over.
+    """Delete the sessions, audit events and usage that are due.
 
     A run that was killed is continued by the next one. Call it outside a transaction: inside,
     everything belongs to that transaction. Without ``namespace``, ``owner`` and ``older_than``,

@@ -218,7 +218,7 @@ class PersonExport(Iterator[bytes]):
 def export_person(
     owner: Any, *, reason: str, actor: Any = None, using: str | None = None
 ) -> PersonExport:
-    """Export everything of an owner as a zip file, with the memory of one message or binary.
+    """Export all data of an owner as a zip file, with one message or binary in memory at a time.
 
     Redacted content is exported redacted. Of forks that others own, the copies of the person's
     messages are included, and not what the others wrote. The caller checks who may export.

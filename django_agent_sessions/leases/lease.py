@@ -101,7 +101,7 @@ class Lease:
                 self._log_unreleased(error)
 
     async def arelease(self) -> None:
-        """Async twin of :meth:`release`."""
+        """Async version of :meth:`release`."""
         if self._leave():
             try:
                 await bridge.run_async(self._hold.give_back, using=self._hold.using)
@@ -210,7 +210,7 @@ async def aacquire(
     using: str | None = None,
     keep: bool = True,
 ) -> Lease:
-    """Async twin of :func:`acquire`; it does not block the event loop.
+    """Async version of :func:`acquire`; it does not block the event loop.
 
     Args:
         session: Primary key of the session.

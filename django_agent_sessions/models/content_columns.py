@@ -43,11 +43,11 @@ class ContentKind(enum.Enum):
     BYTES = "bytes"
     """Bytes of an unknown format."""
     ID = "id"
-    """A name that programs use: searched and reported, but never changed."""
+    """A name that programs use. It is searched and reported, but never changed."""
     AUDIT = "audit"
     """Masked before it is written, and never changed."""
     NONE = "none"
-    """No content: figures, digests, words of this package."""
+    """No content, but figures, digests and words of this package."""
 
 
 _FIXED = (ContentKind.ID, ContentKind.AUDIT, ContentKind.NONE, ContentKind.DERIVED)

@@ -187,7 +187,7 @@ class Session(HeldModel):
 
     @property
     def key(self) -> SessionKey:
-        """What identifies it for programs: namespace, scope and session id."""
+        """The namespace, scope and session id, which identify it for programs."""
         return SessionKey(self.namespace, self.scope, self.session_id)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:

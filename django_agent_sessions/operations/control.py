@@ -95,7 +95,7 @@ def _seal(operation: Operation, scope: Find | Detect) -> str:
 
 
 def cancel(operation: Operation, *, actor: Any = None) -> bool:
-    """End an operation; what is done stays done. Returns False if it was over."""
+    """End an operation; completed work is not undone. Returns False if it was over."""
     alias = operation._state.db or bridge.database()
     with transaction.atomic(alias):
         rows = _rows(alias, operation).exclude(status__in=[_Status.DONE, _Status.CANCELLED])

@@ -99,5 +99,5 @@ def twin(
     functools.update_wrapper(run, method)
     run.__name__ = f"a{name}"
     run.__qualname__ = method.__qualname__.removesuffix(name) + run.__name__
-    run.__doc__ = f"Async twin of :meth:`{name}`."
+    run.__doc__ = f"Async version of :meth:`{name}`."
     return run

@@ -55,19 +55,19 @@ class SessionStore:
         history = store.payloads(agent)
 
     Args:
-        owner: The user who owns the sessions, or that user's primary key. Left out, only sessions
-            without an owner are reached and created. ``EVERYBODY`` reaches all sessions; the
-            caller then checks access itself.
+        owner: The user who owns the sessions, or that user's primary key. By default, only
+            sessions without an owner can be opened and created. With ``EVERYBODY``, all sessions
+            can be opened; the caller must then check access itself.
         namespace: The namespace of the session ids. Two bots with different namespaces can use
             the same ids.
-        scope: What the ids are unique in, inside the namespace: for frameworks that let two users
-            have the same session id, a user's id for example. Empty by default, so that ids are
-            unique in the namespace.
+        scope: A part of the namespace in which the ids are unique, such as a user's id, for
+            frameworks that permit two users the same session id. Empty by default, so that ids
+            are unique in the namespace.
         using: The database alias; by default ``AGENT_SESSIONS["DATABASE"]`` or the choice of the
             database routers.
         create: Whether :meth:`open` creates a missing session. The default is True, except with
             ``owner=EVERYBODY``, where ``create=True`` creates sessions without an owner.
-        reach: What another store reaches, in place of ``owner``.
+        reach: The ``reach`` of another store, instead of ``owner``.
 
     Raises:
         InvalidIdError: The namespace or the scope is invalid.
@@ -133,7 +133,7 @@ class SessionStore:
 
     @cached_property
     def multi_agents(self) -> MultiAgents:
-        """The orchestrators of a session: graphs and swarms."""
+        """The orchestrators of a session (graphs and swarms)."""
         return MultiAgents(self._context)
 
     @cached_property
@@ -143,7 +143,7 @@ class SessionStore:
 
     @cached_property
     def feedback(self) -> Feedback:
-        """Feedback on messages: ratings and comments."""
+        """Feedback on messages (ratings and comments)."""
         return Feedback(self._context)
 
     @cached_property
@@ -153,12 +153,12 @@ class SessionStore:
 
     @cached_property
     def branches(self) -> Branches:
-        """Branches of a conversation: rewind, switch, delete."""
+        """Rewind, switch and delete branches of a conversation."""
         return Branches(self._context)
 
     @cached_property
     def snapshots(self) -> Snapshots:
-        """Snapshots of an agent: take, list, restore."""
+        """Take, list and restore snapshots of an agent."""
         return Snapshots(self._context)
 
     def open(

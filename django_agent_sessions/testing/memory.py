@@ -228,7 +228,7 @@ class AgentContract(Contract[A]):
     """A conversation of the SDK's own agents goes on, whatever of it was redacted."""
 
     blocks: Mapping[str, tuple[int, Path]] = {}
-    """Parts of messages to redact, by name: the position of the message, and the path in it."""
+    """Parts of messages to redact, by name, with the position of the message and the path in it."""
 
     spans: Mapping[str, tuple[int, Path, int, int]] = {}
     """Texts to redact from one character to another, by name, as ``blocks``."""

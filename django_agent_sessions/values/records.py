@@ -88,7 +88,7 @@ class SessionRecord:
 
     @property
     def key(self) -> SessionKey:
-        """What identifies it for programs: namespace, scope and session id."""
+        """The namespace, scope and session id, which identify it for programs."""
         return SessionKey(self.namespace, self.scope, self.session_id)
 
 

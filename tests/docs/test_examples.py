@@ -213,7 +213,7 @@ def test_the_documentation_shows_the_parameters_of_a_twin(kind, name):
         sphinx_inspect.signature(getattr(kind, name), bound_method=True)
     )
     assert sphinx_inspect.iscoroutinefunction(twin)
-    assert sphinx_inspect.getdoc(twin) == f"Async twin of :meth:`{name}`."
+    assert sphinx_inspect.getdoc(twin) == f"Async version of :meth:`{name}`."
     assert (twin.__name__, twin.__qualname__) == (f"a{name}", f"{kind.__name__}.a{name}")
 
 

@@ -66,7 +66,7 @@ class AdapterSession:
         return bridge.run_sync(self._guarded(work, key), using=self.using)
 
     async def arun(self, work: Callable[[], R], *, key: Hashable = None) -> R:
-        """Async twin of :meth:`run`, with a single thread switch."""
+        """Async version of :meth:`run`, with a single thread switch."""
         self.trace(key)
         return await bridge.run_async(self._guarded(work, key), using=self.using)
 

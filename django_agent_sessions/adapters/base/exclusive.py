@@ -36,7 +36,7 @@ class ExclusiveRuns:
         self.add(leases.acquire(session, wait=self._wait, using=using), key)
 
     async def abegin(self, session: UUID, using: str, key: Hashable = None) -> None:
-        """Async twin of :meth:`begin`."""
+        """Async version of :meth:`begin`."""
         self.add(await self.acquire(session, using), key)
 
     async def acquire(self, session: UUID, using: str, *, keep: bool = True) -> leases.Lease:
@@ -53,7 +53,7 @@ class ExclusiveRuns:
             lease.release()
 
     async def aend(self, key: Hashable = None) -> None:
-        """Async twin of :meth:`end`."""
+        """Async version of :meth:`end`."""
         if (lease := self._remove(key)) is not None:
             await lease.arelease()
 

@@ -33,7 +33,7 @@ class Detector(Protocol):
     """
 
     name: str
-    """Used in settings, on the command line and in masks: letters, digits and ``_``."""
+    """Name in settings, on the command line and in masks, of letters, digits and ``_``."""
 
     def find(self, text: str) -> Iterable[MatchTuple]:
         """Return the start and end of each match, and optionally its kind."""

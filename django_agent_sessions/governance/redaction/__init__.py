@@ -85,7 +85,7 @@ def redact(
 ) -> Redaction:
     """Redact content in a session, in one transaction.
 
-    The search runs before the transaction, so that it holds up no other writer. What was written
+    The search runs before the transaction, so that no other writer waits for it. What was written
     meanwhile is searched again.
 
     Args:
@@ -176,7 +176,7 @@ async def aredact(
     expected: str | None = None,
     using: str | None = None,
 ) -> Redaction:
-    """Async twin of :func:`redact`."""
+    """Async version of :func:`redact`."""
     return await bridge.run_async(
         lambda: redact(
             session,

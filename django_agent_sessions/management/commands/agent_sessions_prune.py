@@ -34,9 +34,9 @@ class Command(StoppableCommand):
     """``manage.py agent_sessions_prune``: intended to run daily."""
 
     help = (
-        "Deletes the sessions whose expires_at is over or that are older than "
+        "Deletes the sessions whose expires_at has passed or that are older than "
         'AGENT_SESSIONS["RETENTION"] allows, and old audit events and usage. Sessions under legal '
-        "hold and sessions in use stay. Begin with --dry-run."
+        "hold and sessions in use are kept. Begin with --dry-run."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -21,9 +21,7 @@ from django_agent_sessions.models import AuditEvent
 class Command(StoppableCommand):
     """``manage.py agent_sessions_purge_audit``."""
 
-    help = (
-        "Deletes the audit events before a date. Audit events cannot be deleted in any other way."
-    )
+    help = "Deletes the audit events before a date. Otherwise only AUDIT_EVENTS in RETENTION does."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(

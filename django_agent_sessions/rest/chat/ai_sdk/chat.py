@@ -35,7 +35,7 @@ class Attachment:
     """One of the media types that the view accepts."""
 
     file_format: str
-    """The name of the format that agent frameworks use: ``png``, ``pdf`` …"""
+    """The name of the format in agent frameworks, such as ``png`` or ``pdf``."""
 
     name: str = field(default="", repr=False)
     """The file name on the user's computer."""
@@ -60,7 +60,7 @@ class Chat:
     """
 
     id: str
-    """The client's id of the session: ``useChat({id})``."""
+    """The client's id of the session, as in ``useChat({id})``."""
 
     key: UUID
     """The session's primary key."""
@@ -75,7 +75,7 @@ class Chat:
     """The scope of the session's id in its namespace; pass it on with the namespace."""
 
     user: Any = field(repr=False)
-    """The user who asks: the session's owner, or a participant who may write."""
+    """The user who asks, either the session's owner or a participant who may write."""
 
     text: str = field(repr=False)
     """The text of the message; empty if there are only files."""
