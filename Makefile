@@ -274,7 +274,7 @@ bench-pages: $(INSTALLED) ## Measure pages of the API and the admin (BENCH_ARGS)
 	$(BIN)/python -m benchmarks.pages $(BENCH_ARGS)
 
 .PHONY: bench-without
-bench-without: $(INSTALLED) ## Measure what each hand-made mechanism buys (BENCH_ARGS=a part of its name).
+bench-without: $(INSTALLED) ## Measure what each hand-written mechanism gains (BENCH_ARGS=a part of its name).
 	$(BIN)/python -m benchmarks.without $(BENCH_ARGS)
 
 .PHONY: load

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.without``: what each hand-made mechanism of the app buys.
+"""``python -m benchmarks.without``: what each hand-written mechanism of the app gains.
 
 Each is replaced by Django's or the standard library's plain way, and the lines of the benchmark
 that it serves are measured with it and without it, in turns. A cell has the milliseconds with and
