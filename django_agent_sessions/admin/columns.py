@@ -42,7 +42,9 @@ COLUMNS_PARAMETER = "columns"
 """The query parameter with the names of the columns that are shown."""
 
 _COLUMNS = ("active", "owned_by", "agent_names", "messages", "tokens", "feedback")
-_FURTHER = ("status", "last_message", "framework", "created", "of_namespace", "review_state")
+_FURTHER = (
+    *("status", "errors", "last_message", "framework", "created", "of_namespace", "review_state"),
+)
 
 
 def possible_columns() -> tuple[str, ...]:
@@ -120,6 +122,13 @@ class SessionColumnsMixin:
         return format_html(
             '<span class="as-figure">{}</span>', format_integer(session.message_count)
         )
+
+    @admin.display(description=gettext_lazy("errors"), empty_value="–")
+    def errors(self, session: Session) -> SafeString | None:
+        """Return the number of messages that report an error."""
+        if not session.error_count:
+            return None
+        return format_html('<span class="as-figure">{}</span>', format_integer(session.error_count))
 
     @admin.display(description=gettext_lazy("tokens in / out"))
     def tokens(self, session: Session) -> SafeString:

@@ -11,7 +11,7 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db import router
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, Value
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -214,6 +214,15 @@ class RedactedFilter(_FlagFilter):
     condition = staticmethod(lambda: Q(redactions__gt=0))
 
 
+class ErrorsFilter(_FlagFilter):
+    """Sessions with messages that report an error."""
+
+    title = _("errors")
+    parameter_name = "errors"
+    # Not `=True`, for which SQLite would not use the index.
+    condition = staticmethod(lambda: Q(has_errors=Value(True)))
+
+
 class LegalHoldFilter(_FlagFilter):
     """Sessions under legal hold."""
 
@@ -258,6 +267,7 @@ FILTERS: tuple[type[admin.SimpleListFilter], ...] = (
     FeedbackFilter,
     ReviewFilter,
     RunningFilter,
+    ErrorsFilter,
     LegalHoldFilter,
     RedactedFilter,
     ExpiredFilter,

@@ -232,6 +232,7 @@ def _months(person: _Person) -> UsageTable | None:
     names = [
         _("Month"),
         _("Messages"),
+        _("Errors"),
         pgettext("agent", "Sessions"),
         _("Tokens in"),
         _("Tokens out"),

@@ -113,6 +113,7 @@ def _tiles(total: usage.Figures, before: usage.Figures, divisor: int) -> list[Ti
             pgettext("agent", "Sessions"), lambda one: one.sessions, format_compact, format_integer
         ),
         tile(_("Messages"), lambda one: one.messages, format_compact, format_integer),
+        tile(_("Errors"), lambda one: one.errors, format_compact, format_integer),
         tile(_("Tokens in"), known("input_tokens"), tokens, format_tokens),
         tile(_("Tokens out"), known("output_tokens"), tokens, format_tokens),
         tile(_("Latency p50"), lambda one: one.p50, format_duration, format_duration),
@@ -141,9 +142,11 @@ def _charts(shown: UsageRange, days: Sequence[usage.DayFigures]) -> list[charts.
         series(_("Bad"), "b", lambda day: day.bad, ratings),
     ]
     messages = [series(_("Messages"), "a", lambda day: day.messages)]
+    errors = [series(_("Errors"), "b", lambda day: day.errors)]
     sessions = [series(pgettext("agent", "Sessions"), "a", lambda day: day.sessions)]
     found = [
         charts.bar_chart("messages", _("Messages per day"), axis, messages, format_compact),
+        charts.bar_chart("errors", _("Errors per day"), axis, errors, format_compact),
         charts.bar_chart("sessions", _("Sessions per day"), axis, sessions, format_compact),
         charts.bar_chart("tokens", _("Tokens per day"), axis, tokens, format_compact),
         charts.line_chart("latency", _("Model latency"), axis, latency, format_duration),

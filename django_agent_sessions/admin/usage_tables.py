@@ -121,11 +121,14 @@ def session_row(session: Session, bar: str, link: str, *, readable: bool) -> Usa
     return UsageRow(name, cells, bar, link)
 
 
-def figure_cells(one: usage.Figures, *, sessions: bool = True) -> list[str]:
-    """Return the cells of figures: messages, sessions, tokens, latency, and costs if known."""
+def figure_cells(one: usage.Figures, *, of_model: bool = False) -> list[str]:
+    """Return the cells of figures: messages, errors, sessions, tokens, latency, costs if known.
+
+    A model has no sessions of its own, and tools report most errors.
+    """
     return [
         format_integer(one.messages),
-        *([format_integer(one.sessions)] if sessions else []),
+        *([] if of_model else map(format_integer, (one.errors, one.sessions))),
         *map(format_tokens, (one.input_tokens, one.output_tokens)),
         *map(format_duration, (one.p50, one.p95)),
         *([format_cost(one.cost)] if has_prices() else []),
@@ -238,8 +241,7 @@ class UsageTables:
         columns = [
             UsageColumn(name),
             self._sortable("messages", _("Messages")),
-            # A session has no model of its own.
-            *([] if dimension == "model" else [UsageColumn(sessions)]),
+            *([] if dimension == "model" else map(UsageColumn, (_("Errors"), sessions))),
             *map(UsageColumn, (_("Tokens in"), _("Tokens out"), _("p50"), _("p95"))),
             *([self._sortable("cost", _("Cost"))] if has_prices() else []),
             UsageColumn(_("Good / bad")),
@@ -267,7 +269,7 @@ class UsageTables:
     def _cells(self, dimension: Dimension, one: usage.KeyFigures) -> list[str]:
         ratings = self._ratings[dimension].get(one.key)
         rated = f"{format_integer(ratings.good)} / {format_integer(ratings.bad)}" if ratings else ""
-        return [*figure_cells(one, sessions=dimension != "model"), rated, self._change(one)]
+        return [*figure_cells(one, of_model=dimension == "model"), rated, self._change(one)]
 
     def _row(
         self, dimension: Dimension, one: usage.KeyFigures, bar: str, cells: Sequence[str]

@@ -9,17 +9,19 @@ from datetime import date, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import Count, Max, Min
+from django.db.models import Count, Max, Min, Q
 
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
-from django_agent_sessions.models.functions import message_count
+from django_agent_sessions.models.functions import error_count, message_count
 
 from .findings import Finding, Kind, Severity
 from .row_batches import row_batches
 
 _MAX_LISTED = 100
 """The most findings of a kind in a session that are listed; the others are counted."""
+
+_ERRORS = Count("pk", filter=Q(has_error=True))
 
 _STATE_COLUMNS = ("state", "conversation_manager_state", "internal_state", "window")
 
@@ -66,6 +68,7 @@ class Batch:
     agents: dict[UUID, Agent] = field(default_factory=dict)
     spans: list[BranchExtent] = field(default_factory=list)
     counts: Counter[UUID] = field(default_factory=Counter)
+    errors: Counter[UUID] = field(default_factory=Counter)
     newest: dict[UUID, datetime] = field(default_factory=dict)
     spent: dict[UUID, UsageSum] = field(default_factory=dict)
     days: dict[date, UsageSum] = field(default_factory=dict)
@@ -115,11 +118,12 @@ def read_batch(using: str, keys: list[UUID], counted: UUID | None = None) -> Bat
             _add_agent(batch, row)
     rows = SessionMessage.objects.using(using).filter(session__in=batch.sessions).order_by()
     spans = rows.values_list("session_id", "agent_id", "branch").annotate(
-        Count("pk"), Min("message_id"), Max("message_id"), Max("created_at")
+        Count("pk"), Min("message_id"), Max("message_id"), Max("created_at"), errors=_ERRORS
     )
     branched: set[UUID] = set()
-    for session, agent, branch, count, first, last, newest in spans:
+    for session, agent, branch, count, first, last, newest, errors in spans:
         batch.counts[session] += count
+        batch.errors[session] += errors
         if branch != MAIN_BRANCH:
             branched.add(session)
         batch.newest[session] = max(newest, batch.newest.get(session, newest))
@@ -133,8 +137,8 @@ def read_batch(using: str, keys: list[UUID], counted: UUID | None = None) -> Bat
     if branched:
         # Copies on branches are not counted.
         counts = rows.filter(session__in=branched).values_list("session_id")
-        for session, count in counts.annotate(said=message_count()):
-            batch.counts[session] = count
+        for session, count, errors in counts.annotate(said=message_count(), failed=error_count()):
+            batch.counts[session], batch.errors[session] = count, errors
     batch.spans.sort()
     return batch
 

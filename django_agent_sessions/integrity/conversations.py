@@ -39,6 +39,7 @@ _COLUMNS = (
     "role",
     "text",
     *COUNT_COLUMNS,
+    "has_error",
     "redacted_at",
     "created_at",
 )
@@ -64,6 +65,7 @@ class CheckedMessage(NamedTuple):
     input_tokens: int | None
     output_tokens: int | None
     latency_ms: int | None
+    has_error: bool
     redacted_at: datetime | None
     created_at: datetime
     payload: str
@@ -302,9 +304,17 @@ def wrong_derived_columns(
     """Return the derived columns of a message that differ from its payload."""
     summary = dialect.summary(content)
     summary = summary._replace(text=codec.neutral_text(summary.text))
-    if summary == (row.role, row.text, row.input_tokens, row.output_tokens, row.latency_ms):
+    # A redaction may remove what tells an error.
+    has_error = summary.has_error or (row.has_error and row.redacted_at is not None)
+    summary = summary._replace(has_error=has_error)
+    figures = (row.input_tokens, row.output_tokens, row.latency_ms)
+    if summary == (row.role, row.text, *figures, row.has_error):
         return {}
-    expected: dict[str, Any] = {"role": summary.role[:ROLE_LENGTH], "text": summary.text}
+    expected: dict[str, Any] = {
+        "role": summary.role[:ROLE_LENGTH],
+        "text": summary.text,
+        "has_error": has_error,
+    }
     # Changed, imported and copied messages keep the figures of the original message.
     session = batch.sessions.get(row.session)
     original = row.revision == 0 and row.source is None and row.redacted_at is None

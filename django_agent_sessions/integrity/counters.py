@@ -37,7 +37,7 @@ def check_counters(batch: Batch, grace: timedelta) -> None:
     now = timezone.now()
     for key, session in batch.sessions.items():
         corrections = counter_corrections(
-            session, batch.counts[key], batch.spent.get(key, UsageSum())
+            session, batch.counts[key], batch.errors[key], batch.spent.get(key, UsageSum())
         )
         if not corrections or is_import_incomplete(session.origin):
             continue
@@ -46,9 +46,14 @@ def check_counters(batch: Batch, grace: timedelta) -> None:
         batch.add(kind, session=key, detail=", ".join(sorted(corrections)))
 
 
-def counter_corrections(session: Session, messages: int, spent: UsageSum) -> dict[str, int]:
+def counter_corrections(
+    session: Session, messages: int, errors: int, spent: UsageSum
+) -> dict[str, int]:
     """Return the correct values of a session's wrong counters."""
-    corrections = {} if session.message_count == messages else {"message_count": messages}
+    correct = {"message_count": messages, "error_count": errors, "has_errors": errors > 0}
+    corrections: dict[str, int] = {
+        name: count for name, count in correct.items() if getattr(session, name) != count
+    }
     if session.origin is None:
         # Imported and copied messages were counted in their original session.
         for name in ("input_tokens", "output_tokens"):

@@ -26,7 +26,7 @@ from django_agent_sessions.models import (
     TurnUsage,
 )
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
-from django_agent_sessions.models.functions import message_count
+from django_agent_sessions.models.functions import error_count, message_count
 from django_agent_sessions.sql import audit_trigger
 from django_agent_sessions.store.contents import replace_derived
 
@@ -160,8 +160,8 @@ def _repair_counters(using: str, session: Session, findings: Sequence[Finding]) 
     spent = UsageSum()
     for figures in (messages_sum, turns_sum):
         spent = spent.plus(0, figures["all_in"], figures["all_out"])
-    count = messages.aggregate(count=message_count())["count"]
-    if correct := counter_corrections(session, count, spent):
+    counts = messages.aggregate(messages=message_count(), errors=error_count())
+    if correct := counter_corrections(session, **counts, spent=spent):
         Session.objects.using(using).filter(pk=session.pk).update(**correct)
     return ""
 

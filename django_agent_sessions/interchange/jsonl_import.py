@@ -304,6 +304,7 @@ def _message(
             "revision": row.get("revision"),
             "model": row.get("model", ""),
             "edited": changed and not redacted,
+            "has_error": row.get("has_error"),
             "redacted_at": as_time(row, "redacted_at"),
             "redaction": as_uuid(row, "redaction"),
             **{name: row[name] for name in COUNT_COLUMNS if name in row},

@@ -184,6 +184,7 @@ class MessageImport:
             figures={
                 name: plausible_count(columns[name]) for name in COUNT_COLUMNS if name in columns
             },
+            had_error=columns.get("has_error") is True,
         )
 
     def _feedback(

@@ -58,7 +58,16 @@ _COPY = ("id", "agent_id", "branch", "message_id", "source", "role", "created_at
 _EVENT = ("id", "action", "session", "target", "created_at")
 _PARTICIPATION = ("id", "session_id", "role", "added_at")
 _LINK = ("id", "session_id", "created_at", "expires_at", "revoked_at")
-_USAGE = ("dimension", "period", "sessions", "messages", "input_tokens", "output_tokens", "cost")
+_USAGE = (
+    "dimension",
+    "period",
+    "sessions",
+    "messages",
+    "errors",
+    "input_tokens",
+    "output_tokens",
+    "cost",
+)
 _README = """\
 Everything that is stored about a person in agent sessions.
 

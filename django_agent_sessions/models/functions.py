@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django.db.models import BigIntegerField, Count, F, Func, IntegerField, TextField
+from django.db.models import BigIntegerField, Count, F, Func, IntegerField, Q, TextField
 from django.db.models.functions import Coalesce
 from django.db.models.lookups import Exact
 
@@ -76,3 +76,8 @@ def count_occurrences(*needles: str) -> Func:
 def message_count() -> Count:
     """Return an aggregate: the number of messages, one and its copies on other branches once."""
     return Count(Coalesce("source", "id"), distinct=True)
+
+
+def error_count() -> Count:
+    """Return an aggregate: the number of messages that report an error, counted likewise."""
+    return Count(Coalesce("source", "id"), distinct=True, filter=Q(has_error=True))

@@ -195,6 +195,14 @@ class SessionQuerySet(HeldQuerySet["tables.Session"]):
         """Exclude sessions under legal hold, which cannot be deleted."""
         return self.filter(legal_hold=False)
 
+    def with_errors(self) -> Self:
+        """Filter the sessions with a message that reports an error, as that of a tool that failed.
+
+        ``error_count`` is the number of these messages.
+        """
+        # Not `=True`, for which SQLite would not use the index.
+        return self.filter(has_errors=Value(True))
+
     def active(self) -> Self:
         """Exclude archived and expired sessions."""
         return self.filter(

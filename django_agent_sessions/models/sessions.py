@@ -106,6 +106,9 @@ class Session(HeldModel):
     last_write = models.UUIDField(null=True, editable=False)
     # Signed, because a "not negative" constraint could reject a message because of a counter.
     message_count = models.IntegerField(_("messages"), default=0, editable=False)
+    #: Messages that report an error; and whether there are any, for the index.
+    error_count = models.IntegerField(_("errors"), default=0, db_default=0, editable=False)
+    has_errors = models.BooleanField(default=False, db_default=False, editable=False)
     #: NULL until an SDK reports tokens, which is not the same as none.
     input_tokens = models.BigIntegerField(_("input tokens"), null=True, editable=False)
     output_tokens = models.BigIntegerField(_("output tokens"), null=True, editable=False)
@@ -164,6 +167,10 @@ class Session(HeldModel):
             models.Index(fields=["-last_activity_at", "-id"], name="agent_sessions_session_recent"),
             models.Index(
                 fields=["owner", "-last_activity_at", "-id"], name="agent_sessions_session_mine"
+            ),
+            models.Index(
+                fields=["has_errors", "-last_activity_at", "-id"],
+                name="agent_sessions_session_errors",
             ),
             models.Index(fields=["expires_at", "id"], name="agent_sessions_session_expiry"),
             # For retention, whose lifetimes are set by namespace.
@@ -299,6 +306,8 @@ class SessionMessage(SessionRelated):
     input_tokens = models.BigIntegerField(_("input tokens"), null=True)
     output_tokens = models.BigIntegerField(_("output tokens"), null=True)
     latency_ms = models.BigIntegerField(_("latency in ms"), null=True)
+    #: Whether it has the result of a tool that failed.
+    has_error = models.BooleanField(_("error"), default=False, db_default=False)
     #: The name of the model that wrote it; empty if the SDK did not tell.
     model = IdField(_("model"), blank=True, default="")
     redacted_at = models.DateTimeField(_("redacted"), null=True, editable=False)

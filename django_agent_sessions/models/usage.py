@@ -51,6 +51,8 @@ class UsageRollup(models.Model):
     key = IdField(_("key"), blank=True, default="")
     sessions = models.BigIntegerField(_("sessions"), default=0)
     messages = models.BigIntegerField(_("messages"), default=0)
+    #: Messages that report an error.
+    errors = models.BigIntegerField(_("errors"), default=0, db_default=0)
     #: NULL if no SDK reported tokens.
     input_tokens = models.BigIntegerField(_("input tokens"), null=True)
     output_tokens = models.BigIntegerField(_("output tokens"), null=True)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import django_filters
 from django import forms
 from django.core.exceptions import ValidationError
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Value
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema_field
 
@@ -145,6 +145,9 @@ class SessionFilter(filters.FilterSet):  # type: ignore[misc] # django-filter ha
         exclude=True,
         help_text="Whether the session is archived.",
     )
+    errors = BooleanFilter(
+        method="filter_errors", help_text="Whether a message of the session reports an error."
+    )
     created_after = DateTimeFilter(
         field_name="created_at", lookup_expr="gte", help_text="Created at this time or later."
     )
@@ -166,6 +169,10 @@ class SessionFilter(filters.FilterSet):  # type: ignore[misc] # django-filter ha
     class Meta:
         model = Session
         fields: ClassVar[list[str]] = []
+
+    def filter_errors(self, sessions: Any, name: str, value: bool) -> Any:
+        """Return the sessions with errors, or those without."""
+        return sessions.with_errors() if value else sessions.filter(has_errors=Value(False))
 
     def filter_agent(self, sessions: Any, name: str, value: str) -> Any:
         """Return the sessions that have an agent of this id."""

@@ -51,6 +51,7 @@ def append_group(using: str, appends: Sequence[GroupedRows]) -> dict[UUID, int]:
         _array(one.expected for one in appends),
         _array(one.epoch for one in appends),
         _array(each and each.messages for each in spent),
+        _array(each and each.errors for each in spent),
         _array(each and each.input_tokens for each in spent),
         _array(each and each.output_tokens for each in spent),
         _array(each and each.cost for each in spent),
@@ -95,8 +96,9 @@ def _append_sql(connection: BaseDatabaseWrapper) -> str:
     # OFFSET 0 makes the planner look up each row by its key, also with outdated statistics.
     return (
         "WITH wanted AS (SELECT * FROM unnest(%s::uuid[], %s::integer[], %s::integer[], "
-        "%s::integer[], %s::integer[], %s::bigint[], %s::bigint[], %s::bigint[]) "
-        "AS w (agent, branch, expected, epoch, messages, input, output, cost)), "
+        "%s::integer[], %s::integer[], %s::integer[], %s::bigint[], %s::bigint[], "
+        "%s::bigint[]) "
+        "AS w (agent, branch, expected, epoch, messages, errors, input, output, cost)), "
         "placed AS MATERIALIZED (SELECT w.*, a.session, s.change, COALESCE(("
         f"SELECT m.{quote('message_id')} + 1 FROM {messages} m "
         f"WHERE m.{quote('agent_id')} = w.agent AND m.{quote('branch')} = w.branch "
@@ -132,7 +134,9 @@ def _count_sql(connection: BaseDatabaseWrapper) -> str:
     )
     return (
         f", counted AS (UPDATE {quote(_sessions.db_table)} s SET "
-        f"{quote('message_count')} = s.{quote('message_count')} + p.messages, {tokens}"
+        f"{quote('message_count')} = s.{quote('message_count')} + p.messages, "
+        f"{quote('error_count')} = s.{quote('error_count')} + p.errors, "
+        f"{quote('has_errors')} = s.{quote('has_errors')} OR p.errors > 0, {tokens}"
         f"{quote('last_activity_at')} = %s::timestamptz, {quote('updated_at')} = %s::timestamptz "
         f"FROM placed p WHERE s.{quote('id')} = ANY(%s::uuid[]) AND s.{quote('id')} = p.session "
         "AND p.messages IS NOT NULL AND EXISTS (SELECT 1 FROM written w WHERE w.agent = p.agent))"

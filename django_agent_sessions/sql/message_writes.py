@@ -42,6 +42,7 @@ ROW_FIELDS: tuple[models.Field[Any, Any], ...] = tuple(
         "input_tokens",
         "output_tokens",
         "latency_ms",
+        "has_error",
         "model",
         "created_at",
         "updated_at",
@@ -186,6 +187,7 @@ class PoppedRow(NamedTuple):
     position: int
     text: str
     redacted: bool
+    has_error: bool
     has_feedback: bool
 
 
@@ -198,10 +200,10 @@ def pop(using: str, agent: UUID, *, branch: int = 0) -> PoppedRow | None:
         values = cursor.fetchone()
     if values is None:
         return None
-    key, source, position, text, redacted, has_feedback = values
+    key, source, position, text, *flags = values
     key = _messages.pk.to_python(key)
     original = key if source is None else _messages.pk.to_python(source)
-    return PoppedRow(key, original, position, opened_text(text), bool(redacted), bool(has_feedback))
+    return PoppedRow(key, original, position, opened_text(text), *map(bool, flags))
 
 
 _SHARED = {
@@ -327,9 +329,17 @@ def _count_sql(connection: BaseDatabaseWrapper) -> str:
         return sql
     quote = connection.ops.quote_name
     # Without a cast, PostgreSQL does not know the type of NULL.
-    parameter = "%s::bigint" if connection.vendor == "postgresql" else "%s"
+    on_postgresql = connection.vendor == "postgresql"
+    parameter, flag = ("%s::bigint", "%s::boolean") if on_postgresql else ("%s", "%s")
     # Tokens stay unknown, which is NULL, until a number is added.
-    increments = f"{quote('message_count')} = {quote('message_count')} + %s, " + "".join(
+    increments = "".join(
+        f"{quote(name)} = {quote(name)} {added}, "
+        for name, added in (
+            ("message_count", "+ %s"),
+            ("error_count", "+ %s"),
+            ("has_errors", f"OR {flag}"),
+        )
+    ) + "".join(
         f"{quote(name)} = COALESCE({quote(name)} + {parameter}, {quote(name)}, {parameter}), "
         for name in ("input_tokens", "output_tokens", "cost")
     )
@@ -346,7 +356,8 @@ def _counted_values(connection: BaseDatabaseWrapper, counting: CounterUpdate) ->
     read, written = spent.input_tokens, spent.output_tokens
     cost = spent.cost
     session = counting.session.hex
-    return [spent.messages, read, read, written, written, cost, cost, at, at, session]
+    counts = spent.messages, spent.errors, spent.errors > 0
+    return [*counts, read, read, written, written, cost, cost, at, at, session]
 
 
 def parameter_table(vendor: str, rows: int, names: list[str], types: list[str | None]) -> str:
@@ -398,7 +409,8 @@ def _pop_sql(connection: BaseDatabaseWrapper) -> str:
         f"EXISTS (SELECT 1 FROM {quote(MessageFeedback._meta.db_table)} f "
         f"WHERE f.{quote('message_id')} = {{messages}}.{{id}})"
     )
-    columns = f"{{id}}, {{source}}, {{message_id}}, {text}, {{redact_message}} IS NOT NULL, {rated}"
+    flags = f"{{redact_message}} IS NOT NULL, {{has_error}}, {rated}"
+    columns = f"{{id}}, {{source}}, {{message_id}}, {text}, {flags}"
     if database_vendor(connection) == "mariadb":
         # MariaDB cannot select from the table that it deletes from.
         sql = (

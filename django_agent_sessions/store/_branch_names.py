@@ -40,7 +40,7 @@ from django_agent_sessions.values.records import (
 from ._agent_states import BRANCH_NAMES, with_agent_lock
 from ._base import retry_reads
 from ._branch_steps import MAIN_NAME
-from ._counters import subtracting_deleted
+from ._counters import recounting
 from ._queries import agent_rows, branch_rows, conversation
 from ._store import StoreOperations
 from ._turns import IS_USER_MESSAGE, forget_costs
@@ -148,7 +148,7 @@ class BranchNames(StoreOperations):
                     f"{what}: content was redacted; reload the session and retry"
                 )
             names = list(branch_rows(self.using, agent).values_list("name", flat=True))
-            with subtracting_deleted(self.using, agent):
+            with recounting(self.using, agent):
                 # The queryset checks for a legal hold itself.
                 deleted: int = _of(self.using, SessionMessage.objects.all(), agent).delete()[0]
             _of(self.using, TurnUsage.objects.all(), agent).delete()

@@ -34,7 +34,7 @@ from ._branch_steps import (
 from ._compaction import Compacted, replace_end
 from ._content_writes import increment_redaction_epoch
 from ._context import StorePart, twin
-from ._counters import subtracting_deleted
+from ._counters import recounting
 from ._message_copies import common_prefix_length
 from ._queries import branch_rows, conversation, conversation_length, snapshot_rows
 
@@ -311,7 +311,7 @@ class Branches(StorePart):
                 raise SessionConflictError(
                     f"{what}: the agent's latest snapshot belongs to it; restore that first"
                 )
-            with subtracting_deleted(self.using, agent):
+            with recounting(self.using, agent):
                 rows = conversation(self.using, agent.on_branch(number)).order_by()
                 deleted: int = rows.delete()[0]
             for model in (Snapshot, TurnUsage):

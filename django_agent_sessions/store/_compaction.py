@@ -14,7 +14,7 @@ from django_agent_sessions.values.records import AgentRecord, Append, BranchReco
 from ._append import append_messages
 from ._branch_steps import move_to_branch
 from ._content_writes import increment_redaction_epoch
-from ._counters import subtracting_deleted
+from ._counters import recounting
 from ._queries import conversation
 from ._turns import forget_costs
 
@@ -49,7 +49,7 @@ def replace_end(
     else:
         forget_costs(using, agent, first)
         rows = conversation(using, agent).filter(message_id__gte=first).order_by()
-        with subtracting_deleted(using, agent):
+        with recounting(using, agent):
             rows.delete_locked()
         if is_enabled():
             delete_unreferenced(using, agent.session)

@@ -1,4 +1,4 @@
-"""The counters of a session: messages, tokens, last activity.
+"""The counters of a session: messages, errors, tokens, last activity.
 
 A message and its copies on other branches are counted once. The last activity is the time of the
 last append or turn: rewinds and deletions do not change it, because retention deletes by it.
@@ -13,13 +13,13 @@ from typing import Any
 from uuid import UUID
 
 from django.db import Error, connections
-from django.db.models import F, QuerySet
+from django.db.models import Case, F, QuerySet, When
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from django_agent_sessions.exceptions import AgentSessionsError
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.models.functions import message_count
+from django_agent_sessions.models.functions import error_count, message_count
 from django_agent_sessions.values.records import AgentRecord, Usage
 
 from ._base import write
@@ -58,6 +58,7 @@ def move_counters(sessions: QuerySet[Session], by: Usage) -> int:
         last_activity_at=now,
         updated_at=now,
         message_count=F("message_count") + by.messages,
+        **(_added_errors(by.errors) if by.errors else {}),
         **_added("input_tokens", by.input_tokens),
         **_added("output_tokens", by.output_tokens),
         **_added("cost", by.cost),
@@ -69,26 +70,44 @@ def _added(column: str, count: int | None) -> dict[str, Any]:
     return {} if count is None else {column: Coalesce(column, 0) + count}
 
 
-def subtract_messages(sessions: QuerySet[Session], messages: int, **columns: Any) -> int:
+def _added_errors(count: int) -> dict[str, Any]:
+    # First, because MariaDB assigns from left to right.
+    has_errors = Case(When(error_count__gt=-count, then=True), default=False)
+    return {"has_errors": has_errors, "error_count": F("error_count") + count}
+
+
+def set_error_count(count: int) -> dict[str, Any]:
+    """Return the columns of a session with this number of messages that report an error."""
+    return {"error_count": count, "has_errors": count > 0}
+
+
+def subtract_messages(
+    sessions: QuerySet[Session], messages: int, errors: int = 0, **columns: Any
+) -> int:
     """Subtract deleted messages. The tokens stay, because they were paid for."""
     return sessions.update(
-        updated_at=timezone.now(), message_count=F("message_count") - messages, **columns
+        updated_at=timezone.now(),
+        message_count=F("message_count") - messages,
+        **(_added_errors(-errors) if errors else {}),
+        **columns,
     )
 
 
 @contextmanager
-def subtracting_deleted(using: str, agent: AgentRecord) -> Iterator[None]:
-    """Subtract the agent's messages that the block deletes with all their copies.
+def recounting(using: str, agent: AgentRecord) -> Iterator[None]:
+    """Subtract the agent's messages that the block deletes with all their copies, and the errors.
 
-    Requires the session's lock.
+    Also counts the errors of messages that the block replaces. Requires the session's lock.
     """
-    before = _count_messages(using, agent)
+    before, errors_before = _count_messages(using, agent)
     yield
-    messages = before - _count_messages(using, agent)
-    subtract_messages(session_rows(using).filter(pk=agent.session), messages)
+    messages, errors = _count_messages(using, agent)
+    subtract_messages(
+        session_rows(using).filter(pk=agent.session), before - messages, errors_before - errors
+    )
 
 
-def _count_messages(using: str, agent: AgentRecord) -> int:
+def _count_messages(using: str, agent: AgentRecord) -> tuple[int, int]:
     rows = SessionMessage.objects.using(using).filter(agent=agent.id).order_by()
-    total: int = rows.aggregate(total=message_count())["total"]
-    return total
+    counts: dict[str, int] = rows.aggregate(messages=message_count(), errors=error_count())
+    return counts["messages"], counts["errors"]

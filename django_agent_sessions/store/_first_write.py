@@ -49,7 +49,9 @@ def session_record(row: Any) -> SessionRecord:
         title=row.title,
         metadata=row.metadata,
         redaction_epoch=row.redaction_epoch,
-        usage=Usage(row.message_count, row.input_tokens, row.output_tokens, row.cost),
+        usage=Usage(
+            row.message_count, row.input_tokens, row.output_tokens, row.cost, row.error_count
+        ),
         legal_hold=row.legal_hold,
         created_at=row.created_at,
         updated_at=row.updated_at,
@@ -158,6 +160,7 @@ class FirstWrite:
             session.message_count = spent.messages
             session.input_tokens, session.output_tokens = spent.input_tokens, spent.output_tokens
             session.cost = spent.cost
+            session.error_count, session.has_errors = spent.errors, spent.errors > 0
 
     def write(self) -> Written:
         """Write all or nothing.

@@ -24,6 +24,7 @@ from django_agent_sessions.values.records import AgentState
 
 from ._agent_states import LATEST_SNAPSHOT_ID, references_to_window
 from ._agents import agent_without_state
+from ._counters import set_error_count
 from ._message_copies import copy_messages
 from ._queries import session_rows
 from ._snapshot_documents import state_in_document, without_message_references
@@ -91,8 +92,13 @@ def copy_session(
     copied = 0
     for agent in SessionAgent.objects.using(using).filter(session=source).order_by("id"):
         copied += _fork_agent(using, agent, target, last, now)
-    session_rows(using).filter(pk=key).update(message_count=copied)
-    target.message_count = copied
+    counters = {"message_count": copied}
+    if source.error_count:
+        errors = SessionMessage.objects.using(using).filter(session=key, has_error=True).count()
+        counters |= set_error_count(errors)
+    session_rows(using).filter(pk=key).update(**counters)
+    for name, count in counters.items():
+        setattr(target, name, count)
     if last is None:
         for row in SessionMultiAgent.objects.using(using).filter(session=source):
             row.pk, row.session, row.created_at, row.updated_at = new_id(), target, now, now

@@ -26,7 +26,7 @@ from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import PayloadError, SessionConflictError
 from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
-from django_agent_sessions.models.functions import message_count
+from django_agent_sessions.models.functions import error_count, message_count
 from django_agent_sessions.models.shared_text import has_marker
 from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import new_id
@@ -35,6 +35,7 @@ from django_agent_sessions.values.records import AgentRecord, NewMessage, Sessio
 from ._agent_states import lock_agent
 from ._base import retry_reads, tracked_atomic, write
 from ._branch_steps import insert_branch
+from ._counters import set_error_count
 from ._imported_feedback import ImportedFeedback, insert_feedback
 from ._mask_on_write import mask_on_write
 from ._message_copies import common_prefix_length
@@ -76,6 +77,7 @@ class ImportedMessage:
     model: str = ""
     feedback: Sequence[ImportedFeedback] = ()
     figures: Mapping[str, int | None] = field(default_factory=dict)
+    had_error: bool = False
 
 
 class ImportedRow:
@@ -96,6 +98,8 @@ class ImportedRow:
         self._figures = dict(message.figures)
         if redacted:
             self._figures = {**_figures(dialect, message.payload), **message.figures}
+            if message.had_error or dialects.get(dialect).summary(message.payload).has_error:
+                self._figures["has_error"] = True
         check_statement_size(using, self.texts)
 
     @property
@@ -393,7 +397,8 @@ def _count_messages(using: str, session: UUID) -> dict[str, Any]:
     rows = SessionMessage.objects.using(using).filter(session=session).order_by()
     totals = rows.aggregate(
         message_count=message_count(),
+        error_count=error_count(),
         input_tokens=Sum("input_tokens"),
         output_tokens=Sum("output_tokens"),
     )
-    return totals
+    return {**totals, **set_error_count(totals["error_count"])}

@@ -30,7 +30,7 @@ from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, PositionedPayload
 
 from ._base import tracked_atomic, write
-from ._counters import subtract_messages, subtracting_deleted
+from ._counters import recounting, subtract_messages
 from ._queries import conversation, lock_session_row, session_rows
 from .locking import lock_session, with_session_lock
 
@@ -67,8 +67,10 @@ def _pop_row(using: str, agent: AgentRecord) -> PositionedPayload | None:
                 return None
             if row.has_feedback:
                 MessageFeedback.objects.using(using).filter(message=row.key).delete_locked()
-            if _is_elsewhere(using, agent, row.original):
-                subtract_messages(session_rows(using).filter(pk=agent.session), -1)
+            is_elsewhere = _is_elsewhere(using, agent, row.original)
+            if is_elsewhere or row.has_error:
+                session = session_rows(using).filter(pk=agent.session)
+                subtract_messages(session, -is_elsewhere, int(not is_elsewhere))
             # Raises, and so keeps the message, if one of its binaries is missing.
             popped = _popped_payload(using, agent, row.position, row.text, row.redacted)
             unconfirmed = (row.key, popped)
@@ -129,10 +131,12 @@ def clear_messages(using: str, agent: AgentRecord, epoch: int | None) -> int:
             refuse_if_held(session, what)
         messages = SessionMessage.objects.using(using).filter(agent=agent.id)
         if messages.exclude(branch=agent.branch).exists():
-            with subtracting_deleted(using, agent):
+            with recounting(using, agent):
                 deleted: int = rows.delete_locked()[0]
-        elif deleted := rows.delete_locked()[0]:
-            subtract_messages(session_rows(using).filter(pk=agent.session), deleted)
+        else:
+            errors = rows.filter(has_error=True).count() if session.error_count else 0
+            if deleted := rows.delete_locked()[0]:
+                subtract_messages(session_rows(using).filter(pk=agent.session), deleted, errors)
         has_window = dialects.get(agent.dialect).has_windows and agent.branch == MAIN_BRANCH
         if deleted and has_window:
             # The window may contain messages in the form in which the agent held them. Without a

@@ -41,6 +41,7 @@ RECORD_COLUMNS = (
     "updated_at",
     "input_tokens",
     "output_tokens",
+    "has_error",
 )
 
 
@@ -140,8 +141,8 @@ def _decode(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> Iterator[tup
 def _message_records(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> list[MessageRecord]:
     records = []
     for row in rows:
-        *values, input_tokens, output_tokens = row
-        usage = Usage(1, input_tokens, output_tokens)
+        *values, input_tokens, output_tokens, has_error = row
+        usage = Usage(1, input_tokens, output_tokens, errors=int(has_error))
         record = MessageRecord._make([*values, usage])
         if isinstance(record.content, CorruptPayload):
             _log_corrupt(agent, record.message_id)

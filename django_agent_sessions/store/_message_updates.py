@@ -16,6 +16,7 @@ from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.values.records import AgentRecord
 
 from ._base import tracked_atomic
+from ._counters import recounting
 from ._held_versions import keep_message, lock_without_key
 from ._queries import lock_session_row
 from ._rows import MessageRow
@@ -49,6 +50,22 @@ def _replacing_columns(row: MessageRow, key: UUID | None, session: UUID) -> dict
 
 
 def _replace(
+    using: str, agent: AgentRecord, rows: RowQuerySet[SessionMessage], row: MessageRow
+) -> int:
+    """Replace one message, and count it if it became or stopped being an error."""
+    has_error = row.neutral_columns()["has_error"]
+    if updated := _replace_version(using, agent, rows.filter(has_error=has_error), row):
+        return updated
+    with tracked_atomic(using):
+        lock_session_row(using, agent.session)
+        others = rows.exclude(has_error=has_error)
+        if not others.exists():
+            return 0
+        with recounting(using, agent):
+            return _replace_version(using, agent, others, row)
+
+
+def _replace_version(
     using: str, agent: AgentRecord, rows: RowQuerySet[SessionMessage], row: MessageRow
 ) -> int:
     """Replace one message; under legal hold, keep each version that it had."""

@@ -123,13 +123,14 @@ class MessageRow:
         """What the session's counters add up."""
         tokens = self._summary.input_tokens, self._summary.output_tokens
         cost = cost_of(self._prices, self.model, *tokens) if self._prices else None
-        return Usage(1, *tokens, cost)
+        return Usage(1, *tokens, cost, int(self._summary.has_error))
 
     def neutral_columns(self) -> dict[str, Any]:
         """Return the columns that change with the payload."""
         return {
             "role": self._summary.role,
             "text": codec.neutral_text(self._summary.text),
+            "has_error": self._summary.has_error,
             "updated_at": self.updated_at,
         }
 
@@ -139,7 +140,7 @@ class MessageRow:
 
     def values(self, session: UUID, created_at: str, updated_at: str) -> list[Any]:
         """Return the database values, in the order of :data:`statements.ROW_FIELDS`."""
-        role, text, input_tokens, output_tokens, latency_ms = self._summary
+        role, text, input_tokens, output_tokens, latency_ms, has_error = self._summary
         # Hexadecimal digits are valid on every database, with or without a UUID type.
         return [
             self.id.hex,
@@ -150,6 +151,7 @@ class MessageRow:
             input_tokens,
             output_tokens,
             latency_ms,
+            has_error,
             self.model,
             created_at,
             updated_at,

@@ -21,7 +21,7 @@ from .histograms import percentile
 from .rollups import day_of, hour_of
 
 _PERIOD = ("period", "hour")
-_COLUMNS = ("sessions", "messages", "input_tokens", "output_tokens", "cost")
+_COLUMNS = ("sessions", "messages", "errors", "input_tokens", "output_tokens", "cost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,7 @@ class Figures:
     Attributes:
         sessions: Number of started sessions; for an agent, of conversations that it began.
         messages: Number of messages.
+        errors: Number of messages that report an error.
         input_tokens: Number of input tokens that the SDKs reported; None if they reported none.
         output_tokens: Number of output tokens, or None.
         cost: What they cost, in billionths of the currency of ``PRICES``; None if nothing that was
@@ -40,6 +41,7 @@ class Figures:
 
     sessions: int = 0
     messages: int = 0
+    errors: int = 0
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost: int | None = None
@@ -320,6 +322,7 @@ def total(figures: Iterable[Figures]) -> Figures:
     return Figures(
         sessions=sum(item.sessions for item in items),
         messages=sum(item.messages for item in items),
+        errors=sum(item.errors for item in items),
         input_tokens=add_known(*(item.input_tokens for item in items)),
         output_tokens=add_known(*(item.output_tokens for item in items)),
         cost=add_known(*(item.cost for item in items)),

@@ -58,6 +58,7 @@ class Counts:
 
     sessions: int = 0
     messages: int = 0
+    errors: int = 0
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost: int | None = None
@@ -98,6 +99,7 @@ def add_to_rollups(alias: str, tallies: Tallies) -> None:
         update_fields=[
             "sessions",
             "messages",
+            "errors",
             "input_tokens",
             "output_tokens",
             "cost",
@@ -139,6 +141,7 @@ def _sum(existing: UsageRollup | None, key: RollupKey, tally: Counts) -> UsageRo
 def _add(row: UsageRollup | Counts, counts: UsageRollup | Counts) -> None:
     row.sessions += counts.sessions
     row.messages += counts.messages
+    row.errors += counts.errors
     row.input_tokens = add_known(row.input_tokens, counts.input_tokens)
     row.output_tokens = add_known(row.output_tokens, counts.output_tokens)
     row.cost = add_known(row.cost, counts.cost)
@@ -309,6 +312,7 @@ class _Message(NamedTuple):
     output_tokens: int | None
     latency_ms: int | None
     model: str
+    has_error: bool
 
 
 class _Session(NamedTuple):
@@ -333,9 +337,10 @@ def _next_messages(alias: str, after: UUID | None, end: datetime, limit: int) ->
         "output_tokens",
         "latency_ms",
         "model",
+        "has_error",
     )
     return [
-        _Message(*row[:5], row[5] == 0 and row[6] == MAIN_BRANCH, *row[7:11])
+        _Message(*row[:5], row[5] == 0 and row[6] == MAIN_BRANCH, *row[7:])
         for row in values[:limit]
     ]
 
@@ -365,6 +370,7 @@ def _tally_message(
     cost = cost_of(prices, message.model, *tokens)
     for tally in counted:
         tally.messages += 1
+        tally.errors += message.has_error
         tally.cost = add_known(tally.cost, cost)
         tally.input_tokens = add_known(tally.input_tokens, message.input_tokens)
         tally.output_tokens = add_known(tally.output_tokens, message.output_tokens)

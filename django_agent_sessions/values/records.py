@@ -13,7 +13,7 @@ from django_agent_sessions.values.ids import SessionKey, new_id
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Number of messages and tokens.
+    """Number of messages, tokens and errors.
 
     Attributes:
         messages: Number of messages.
@@ -21,12 +21,14 @@ class Usage:
             none.
         output_tokens: Tokens of the models' output, or None.
         cost: What they cost by ``PRICES``, in billionths of its currency; None if it is unknown.
+        errors: Number of messages that report an error.
     """
 
     messages: int = 0
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost: int | None = None
+    errors: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -34,6 +36,7 @@ class Usage:
             add_known(self.input_tokens, other.input_tokens),
             add_known(self.output_tokens, other.output_tokens),
             add_known(self.cost, other.cost),
+            self.errors + other.errors,
         )
 
 

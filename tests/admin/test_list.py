@@ -273,6 +273,7 @@ def test_a_row_shows_what_there_is_to_know(reader, store, ada):
         last_activity_at=NOON,
         legal_hold=True,
         redactions=2,
+        error_count=5678,
         archived_at=NOON,
         expires_at=timezone.now() - timedelta(days=1),
     )
@@ -286,6 +287,7 @@ def test_a_row_shows_what_there_is_to_know(reader, store, ada):
         "Strands, OpenAI",
         "planner, writer, critic +2",
         "1,234",
+        "5,678",
         "45,678 / 901",
         f"{timezone.localtime(NOON):%Y-%m-%d %H:%M}",
     ):
@@ -406,6 +408,7 @@ def assorted(ada, bob):
         "archived": Session(last_activity_at=now - 400 * day, archived_at=now),
         "other": Session(last_activity_at=now, namespace="tenant"),
         "openai": Session(last_activity_at=now),
+        "failed": Session(last_activity_at=now - 3 * day, error_count=2, has_errors=True),
     }
     for name, session in sessions.items():
         session.session_id = name
@@ -423,7 +426,7 @@ def names(page: str) -> set[str]:
 MONTH_AGO = (timezone.now() - timedelta(days=30)).date().isoformat()
 ALL = {
     *("plain", "ada's", "bob's", "redacted", "held"),
-    *("expired", "expiring", "archived", "other", "openai"),
+    *("expired", "expiring", "archived", "other", "openai", "failed"),
 }
 
 
@@ -439,9 +442,11 @@ ALL = {
         ({"owned": "yes"}, {"ada's", "bob's"}),
         ({"owned": "no"}, ALL - {"ada's", "bob's"}),
         ({"activity": "1d"}, {"plain", "ada's", "other", "openai"}),
-        ({"activity": "7d"}, {"plain", "ada's", "bob's", "other", "openai"}),
+        ({"activity": "7d"}, {"plain", "ada's", "bob's", "other", "openai", "failed"}),
         ({"activity": "30d"}, ALL - {"expired", "expiring", "archived"}),
         ({"activity_until": MONTH_AGO}, {"expired", "expiring", "archived"}),
+        ({"errors": "yes"}, {"failed"}),
+        ({"errors": "no"}, ALL - {"failed"}),
         ({"redacted": "yes"}, {"redacted"}),
         ({"redacted": "no"}, ALL - {"redacted"}),
         ({"held": "yes"}, {"held"}),

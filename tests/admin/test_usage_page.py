@@ -53,6 +53,7 @@ def talk(now, ada):
             input_tokens=100,
             output_tokens=7,
             latency_ms=1000,
+            has_error=number == 1,
         )
     usage.roll_up(until=now + timedelta(days=1))
 
@@ -100,12 +101,13 @@ def test_the_page_shows_the_figures_of_the_days_agents_and_owners(admin_client, 
     assert tiles(page) == [
         ("Sessions", "3"),
         ("Messages", "12"),
+        ("Errors", "4"),
         ("Tokens in", "1,200"),
         ("Tokens out", "84"),
         ("Latency p50", "1 s"),
         ("Latency p95", "1 s"),
     ]
-    agent = ["rabbit", "12", "3", "1,200", "84", "1 s", "1 s"]
+    agent = ["rabbit", "12", "4", "3", "1,200", "84", "1 s", "1 s"]
     assert rows_of(page, "usage-agents") == [agent]
     for heading, name in (("usage-owners", "ada"), ("usage-namespaces", "shop")):
         assert rows_of(page, heading) == [[name, *agent[1:]]]
@@ -117,10 +119,10 @@ def test_the_range_is_chosen_in_the_address(admin_client, talk, asked, days):
     page = admin_client.get(PAGE, {"days": asked})
 
     assert current(page) == [f"{days} days"]
-    # Each of five charts has a row for each day in its table, and one more with the heads.
+    # Each of six charts has a row for each day in its table, and one more with the heads.
     for table in re.findall(r"<details>.*?</details>", text(page), re.DOTALL):
         assert table.count("<tr>") == days + 1
-    assert text(page).count("<details>") == 5
+    assert text(page).count("<details>") == 6
 
 
 def current(page) -> list[str]:
@@ -364,7 +366,7 @@ def test_a_site_where_nothing_was_said_yet_has_a_page_of_zeros(admin_client):
 
     assert page.count("No messages on these days.") == 2
     assert "There are no figures of the days before to compare with." in page
-    assert page.count("<figure") == 5
+    assert page.count("<figure") == 6
 
 
 def test_names_that_are_markup_are_only_text(admin_client, now):
@@ -395,7 +397,7 @@ def test_numbers_in_pictures_are_written_for_svg_in_every_language(
     assert all(re.fullmatch(r"[0-9]+(\.[0-9]+)?", number) for number in numbers)
     assert (
         re.findall(r'viewBox="([^"]*)" preserveAspectRatio="none" aria-describedby', page)
-        == ["0 0 900 100"] * 5
+        == ["0 0 900 100"] * 6
     )
 
 

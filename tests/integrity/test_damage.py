@@ -36,6 +36,7 @@ from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.snapshots import SnapshotStorageStore
 from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.records import AgentRecord
 from tests.blobs.messages import image, picture, user
 from tests.sealed import update_content
 from tests.texts import with_text
@@ -325,6 +326,25 @@ def a_pop_was_not_counted(store):
     Session.objects.filter(pk=talk(store).session).update(message_count=6)
 
 
+@planted("counters")
+def an_error_was_not_counted(store):
+    failed(store)
+    Session.objects.update(error_count=0)
+
+
+@planted("counters")
+def the_list_does_not_find_an_error(store):
+    failed(store)
+    Session.objects.update(has_errors=False)
+
+
+@planted("neutral-columns")
+def an_error_was_written_by_an_earlier_release(store):
+    failed(store)
+    SessionMessage.objects.update(has_error=False)
+    Session.objects.update(error_count=0, has_errors=False)
+
+
 @planted("lease")
 def a_lease_was_never_given_back(store):
     long_ago = timezone.now() - timedelta(days=3)
@@ -348,6 +368,19 @@ def a_file_was_deleted(store):
 def a_file_was_damaged(store):
     with_binaries(store)
     _file().write_bytes(b"?" * _file().stat().st_size)
+
+
+def failed(store: SessionStore) -> AgentRecord:
+    """A conversation with a tool that failed."""
+    agent = talk(store)
+    call = {"toolUse": {"toolUseId": "t", "name": "add", "input": {}}}
+    store.append_many(agent, [{"role": "assistant", "content": [call]}, answer("error")])
+    return agent
+
+
+def answer(status: str) -> dict[str, Any]:
+    result = {"toolUseId": "t", "status": status, "content": [{"text": "3"}]}
+    return {"role": "user", "content": [{"toolResult": result}]}
 
 
 def _first_snapshot() -> Any:

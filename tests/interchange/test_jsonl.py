@@ -137,7 +137,7 @@ def test_any_payload_can_be_read_back_exactly(agent, value):
 
 def test_no_column_is_forgotten():
     """A new column must be exported, or be named here with the reason why not."""
-    derived = {"text"}
+    derived = {"text", "has_errors"}
     elsewhere = {"session", "agent", "owner"}
     as_one_value = {"message", "redact_message"}
     # An import makes no forks: nobody there has what these were copied from.

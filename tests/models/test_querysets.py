@@ -115,6 +115,16 @@ def test_an_age_that_would_match_sessions_in_use_is_refused(ada, age, error):
     assert Session.objects.count() == 1
 
 
+def test_with_errors_leaves_out_sessions_in_which_nothing_failed(ada):
+    for name, errors in (("failed", 2), ("fine", 0)):
+        Session.objects.create(
+            session_id=name, owner=ada, error_count=errors, has_errors=errors > 0
+        )
+
+    [found] = ada.owned_agent_sessions.with_errors()
+    assert (found.session_id, found.error_count) == ("failed", 2)
+
+
 def test_not_held_leaves_out_what_cannot_be_deleted(ada):
     for name in ("held", "free"):
         Session.objects.create(session_id=name, owner=ada, legal_hold=name == "held")

@@ -124,6 +124,16 @@ def test_filters_choose(api, ada):
     assert found("external_id=mine") == [str(put_away.id)]
     assert found("session_id=plain") == [str(plain.id)]
     assert found("agent=writer") == [str(put_away.id)]
+    assert found("errors=true") == []
+    writer = store.agents.open(put_away, "writer")
+    content = [{"toolResult": {"toolUseId": "t", "status": "error", "content": []}}]
+    store.append(writer, {"role": "user", "content": content})
+    assert found("errors=true") == [str(put_away.id)]
+    assert found("errors=false") == [str(plain.id)]
+    url = f"{SESSIONS}{put_away.id}/"
+    assert api.get(url).json()["error_count"] == 1
+    usage = api.get(f"{url}usage/").json()
+    assert (usage["errors"], usage["agents"][0]["errors"]) == (1, 1)
     assert found("created_after=2999-01-01T00:00:00Z") == []
     assert len(found("active_before=2999-01-01T00:00:00Z")) == 2
 

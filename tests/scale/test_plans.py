@@ -261,6 +261,7 @@ LISTS: list[dict[str, Any]] = [
     {},
     {"limit": 100, "archived": "false"},
     {"archived": "true"},
+    {"errors": "true"},
     {"agent": "concierge"},
     {"session_id": "planted"},
     {"external_id": "planted-x"},
@@ -382,13 +383,13 @@ FILTERS: list[dict[str, Any]] = [
     *({"activity": one} for one in ("1d", "7d", "30d", "older")),
     *(
         {name: one}
-        for name in ("owned", "held", "redacted", "expired", "archived")
+        for name in ("owned", "errors", "held", "redacted", "expired", "archived")
         for one in ("yes", "no")
     ),
     {"framework": "strands"},
     {"framework": "openai"},
     *({"agent": one} for one in ("concierge", "rare", "no agent")),
-    {"columns": "status,last_message"},
+    {"columns": "status,errors,last_message"},
     *({"feedback": one} for one in ("bad", "good", "any", "none")),
     {"namespace": ""},
     {"owner": "{owner}"},

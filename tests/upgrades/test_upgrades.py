@@ -44,10 +44,28 @@ def test_a_released_database_is_upgraded_checked_and_read_as_before(
 ):
     database = tmp_path / "upgraded.sqlite3"
     database.write_bytes(lzma.decompress(released.read_bytes()))
+    stored = rows(database)
     run(database, "django", "migrate", "--verbosity", "0")
     assert "missing" not in run(database, "django", "agent_sessions_check")
     before: Any = json.loads(released.with_suffix("").with_suffix(".json").read_text())
+    run(database, "django", "migrate", "agent_sessions", "0001", "--verbosity", "0")
+    assert rows(database) == stored
+    run(database, "django", "migrate", "--verbosity", "0")
     assert json.loads(run(database, "tests.upgrades.released", "read")) == before
+
+
+def rows(database: Path) -> dict[str, list[dict[str, Any]]]:
+    """Read all rows of our tables."""
+    with closing(sqlite3.connect(database)) as connection:
+        connection.row_factory = sqlite3.Row
+        found = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'agent_sessions_%'"
+        )
+        tables = sorted(name for (name,) in found)
+        return {
+            table: sorted(map(dict, connection.execute(f"SELECT * FROM {table}")), key=repr)
+            for table in tables
+        }
 
 
 # Over a second: each command is a process of its own.

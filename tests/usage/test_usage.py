@@ -49,6 +49,7 @@ figures = st.fixed_dictionaries(
         "input_tokens": st.none() | st.integers(0, 2**40),
         "output_tokens": st.none() | st.integers(0, 2**40),
         "latency_ms": st.none() | st.integers(0, 10**7),
+        "has_error": st.booleans(),
     }
 )
 said = st.lists(

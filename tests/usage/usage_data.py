@@ -54,7 +54,7 @@ def say(agent: SessionAgent, times: Iterable[datetime], **columns: Any) -> None:
     )
 
 
-Recount = dict[tuple[str, str, str], tuple[int, int, int, int]]
+Recount = dict[tuple[str, str, str], tuple[int, ...]]
 
 
 def rows_of(at: datetime, namespace: str, owner: str) -> list[tuple[str, str, str]]:
@@ -79,7 +79,7 @@ def rows_of_agent(at: datetime, agent: str) -> list[tuple[str, str, str]]:
 
 def recount() -> Recount:
     """Counts every row anew, one by one, in plain Python."""
-    found: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    found: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
     for session in Session.objects.all():
         owner = str(session.owner_id or "")
         for key in rows_of(session.created_at, session.namespace, owner):
@@ -94,7 +94,8 @@ def recount() -> Recount:
             figures[1] += 1
             figures[2] += row.input_tokens or 0
             figures[3] += row.output_tokens or 0
-    return {key: (a, b, c, d) for key, (a, b, c, d) in found.items()}
+            figures[4] += row.has_error
+    return {key: tuple(figures) for key, figures in found.items()}
 
 
 def name_of(row: UsageRollup) -> tuple[str, str, str]:
@@ -109,6 +110,7 @@ def rolled_up() -> Recount:
             row.messages,
             row.input_tokens or 0,
             row.output_tokens or 0,
+            row.errors,
         )
         for row in UsageRollup.objects.all()
     }

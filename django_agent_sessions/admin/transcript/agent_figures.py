@@ -33,7 +33,6 @@ _CALL_MARKERS = (
     '"type":"file_search_call"',
     '"type":"code_interpreter_call"',
 )
-_FAILURE_MARKER = '"status":"error"'
 
 
 class Point(NamedTuple):
@@ -45,7 +44,7 @@ class Point(NamedTuple):
     output_tokens: int | None
     latency_ms: int | None
     calls: int
-    failed: int
+    has_error: bool
 
 
 @dataclass(slots=True)
@@ -55,7 +54,7 @@ class AgentSum:
     voice: AgentLabel
     messages: int = 0
     calls: int = 0
-    failed: int = 0
+    errors: int = 0
     input_tokens: int | None = None
     output_tokens: int | None = None
     latencies: list[int] = field(default_factory=list)
@@ -76,13 +75,12 @@ def points(scope: MessageQuery) -> list[Point]:
     """Read the figures of the newest messages, newest first, and of one more message."""
     small = Q(LessThanOrEqual(OctetLength(VISIBLE_TEXT), SEARCHED))
 
-    def count_markers(*markers: str) -> Case:
-        total = count_occurrences(*markers)
-        return Case(When(small, then=total), default=Value(0), output_field=IntegerField())
-
-    rows = scope.messages.annotate(
-        calls=count_markers(*_CALL_MARKERS), failed=count_markers(_FAILURE_MARKER)
+    calls = Case(
+        When(small, then=count_occurrences(*_CALL_MARKERS)),
+        default=Value(0),
+        output_field=IntegerField(),
     )
+    rows = scope.messages.annotate(calls=calls)
     values = rows.order_by(f"-{scope.key}").values_list(*Point._fields)
     return [Point(*row) for row in values[: MOST_MESSAGES + 1]]
 
@@ -95,7 +93,7 @@ def figures(points: Sequence[Point], voices: Mapping[UUID, AgentLabel]) -> list[
         agent = by_agent.setdefault(point.agent_id, AgentSum(voice))
         agent.messages += 1
         agent.calls += point.calls
-        agent.failed += point.failed
+        agent.errors += point.has_error
         agent.input_tokens = add_known(agent.input_tokens, point.input_tokens)
         agent.output_tokens = add_known(agent.output_tokens, point.output_tokens)
         if point.latency_ms is not None:

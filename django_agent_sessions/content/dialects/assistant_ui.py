@@ -67,6 +67,7 @@ class AssistantUI(Dialect):
 
     name = "assistant-ui"
     label = "assistant-ui"
+    version = 2
     is_client_written = True
     vocabulary: ClassVar[Vocabulary] = Vocabulary(
         enums=terms("format role type"),

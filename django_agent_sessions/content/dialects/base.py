@@ -17,6 +17,7 @@ from .parts import (
     Part,
     PartKind,
     Summary,
+    has_error,
     join_searchable_text,
     neutral_role,
     readable_texts,
@@ -178,11 +179,12 @@ class Dialect:
         raise NotImplementedError
 
     def summarize(self, payload: object) -> Summary:
-        """Return the neutral columns; by default the role, and the text of the blocks."""
+        """Return the neutral columns; by default the role, and text and errors of the blocks."""
         if not isinstance(payload, dict):
             return EMPTY_SUMMARY
-        text = join_searchable_text(readable_texts(parts_of(self.read(payload))))
-        return Summary(self.role(payload), text, None, None, None)
+        found = parts_of(self.read(payload))
+        text = join_searchable_text(readable_texts(found))
+        return Summary(self.role(payload), text, None, None, None, has_error(found))
 
     def role(self, payload: Message) -> str:
         """Return the neutral role: ``user``, ``assistant``, ``system``, ``tool`` or empty."""

@@ -108,9 +108,17 @@ class Summary(NamedTuple):
     latency_ms: int | None
     """Latency of the model call in milliseconds; ``None`` if unknown."""
 
+    has_error: bool = False
+    """Whether a part has the status ``"error"``, such as the result of a tool that failed."""
+
 
 EMPTY_SUMMARY = Summary("", "", None, None, None)
 """The summary of an invalid payload."""
+
+
+def has_error(parts: Iterable[Part]) -> bool:
+    """Return whether a part has the status ``"error"``."""
+    return any(part.status == "error" for part in parts)
 
 
 def unknown_part(value: object) -> Part:

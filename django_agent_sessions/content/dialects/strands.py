@@ -57,6 +57,7 @@ class Strands(Dialect):
 
     name = "strands"
     label = "Strands"
+    version = 2
     may_answer_twice = True
     has_windows = True
     vocabulary: ClassVar[Vocabulary] = Vocabulary(
@@ -141,11 +142,12 @@ class Strands(Dialect):
         """
         if not isinstance(payload, dict):
             return EMPTY_SUMMARY
-        role = neutral_role(payload.get("role"))
-        text = join_searchable_text(_texts(payload.get("content")))
+        content = payload.get("content")
+        role, failed = neutral_role(payload.get("role")), _has_error(content)
+        text = join_searchable_text(_texts(content))
         metadata = payload.get("metadata")
         if not isinstance(metadata, dict):
-            return Summary(role, text, None, None, None)
+            return Summary(role, text, None, None, None, failed)
         usage, metrics = metadata.get("usage"), metadata.get("metrics")
         if not isinstance(usage, dict):
             usage = {}
@@ -155,6 +157,7 @@ class Strands(Dialect):
             count_of(usage.get("inputTokens")),
             count_of(usage.get("outputTokens")),
             count_of(metrics.get("latencyMs")) if isinstance(metrics, dict) else None,
+            failed,
         )
 
     def call_ids(self, payload: object) -> ToolCallIds:
@@ -215,6 +218,16 @@ def _texts(content: object) -> Iterator[str]:
                 yield block["text"]
             else:
                 yield from readable_texts(_block(block, _BLOCKS))
+
+
+def _has_error(content: object) -> bool:
+    return isinstance(content, list | tuple) and any(
+        isinstance(block, dict)
+        and isinstance(result := block.get("toolResult"), dict)
+        and result.get("status") == "error"
+        and isinstance(result.get("content"), list | tuple)
+        for block in content
+    )
 
 
 def _block(block: object, readers: Mapping[str, _Reader]) -> Iterator[Part]:

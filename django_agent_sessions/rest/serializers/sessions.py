@@ -41,6 +41,9 @@ class SessionRowSerializer(serializers.ModelSerializer[Session]):
         read_only=True, allow_null=True, help_text="The user's id."
     )
     cost = CostField(read_only=True, allow_null=True, help_text=_COST)
+    error_count = serializers.IntegerField(
+        read_only=True, help_text="The number of messages that report an error."
+    )
     redactions = serializers.IntegerField(
         read_only=True, help_text="How often the session was redacted."
     )
@@ -60,6 +63,7 @@ class SessionRowSerializer(serializers.ModelSerializer[Session]):
             "title",
             "owner",
             "message_count",
+            "error_count",
             "input_tokens",
             "output_tokens",
             "cost",
@@ -204,6 +208,9 @@ class AgentUsageSerializer(serializers.Serializer[Any]):
 
     agent = serializers.CharField(help_text="The id of the agent.")
     messages = serializers.IntegerField()
+    errors = serializers.IntegerField(  # type: ignore[assignment] # a field, not the property
+        help_text="The number of messages that report an error."
+    )
     input_tokens = serializers.IntegerField(
         allow_null=True, help_text="As the SDK reported; null if it reported none."
     )
@@ -215,6 +222,9 @@ class UsageSerializer(serializers.Serializer[Any]):
     """The usage of a session."""
 
     messages = serializers.IntegerField()
+    errors = serializers.IntegerField(  # type: ignore[assignment] # a field, not the property
+        help_text="The number of messages that report an error."
+    )
     input_tokens = serializers.IntegerField(
         allow_null=True, help_text="As the SDK reported; null if it reported none."
     )

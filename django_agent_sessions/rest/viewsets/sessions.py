@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Count, Exists, OuterRef, Sum
+from django.db.models import Count, Exists, OuterRef, Q, Sum
 from django.http import Http404
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import status
@@ -388,13 +388,17 @@ class SessionViewSet(SessionDetailAPI):
             messages=Count("pk"),
             input_tokens=Sum("input_tokens"),
             output_tokens=Sum("output_tokens"),
+            errors=Count("pk", filter=Q(has_error=True)),
         )
         by_agent: dict[str, Usage] = {}
         prices = get_settings().PRICES
-        for agent, model, number, read, written in counts.order_by("agent__agent_id").values_list(
-            "agent__agent_id", "model", "messages", "input_tokens", "output_tokens"
+        for agent, model, number, read, written, errors in counts.order_by(
+            "agent__agent_id"
+        ).values_list(
+            "agent__agent_id", "model", "messages", "input_tokens", "output_tokens", "errors"
         ):
-            counted = Usage(number, read, written, cost_of(prices, model, read, written))
+            cost = cost_of(prices, model, read, written)
+            counted = Usage(number, read, written, cost, errors)
             by_agent[agent] = by_agent.get(agent, Usage()) + counted
         total = {
             **asdict(sum(by_agent.values(), Usage())),

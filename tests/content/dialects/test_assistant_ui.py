@@ -163,6 +163,12 @@ def test_a_summary_has_the_words_and_no_figures_of_a_client():
     )
 
 
+@pytest.mark.parametrize("failed", [{"errorText": "no"}, {"result": "no", "isError": True}])
+def test_a_call_that_failed_is_an_error(failed):
+    assert get(ASSISTANT_UI).summary(stored({**CALL, **failed})).has_error
+    assert not get(ASSISTANT_UI).summary(stored({**CALL, "output": "found"})).has_error
+
+
 @pytest.mark.parametrize(
     ("said", "found"),
     [

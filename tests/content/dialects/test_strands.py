@@ -351,6 +351,29 @@ def test_usage_and_latency_come_from_the_metadata():
 
 
 @pytest.mark.parametrize(
+    ("statuses", "has_error"),
+    [([], False), (["success"], False), (["error"], True), (["success", "error"], True)],
+)
+def test_a_message_with_the_result_of_a_tool_that_failed_reports_an_error(statuses, has_error):
+    results = [
+        {"toolResult": {"toolUseId": "t", "status": status, "content": [{"text": "x"}]}}
+        for status in statuses
+    ]
+    message = {"role": "user", "content": [{"text": "Hello"}, *results]}
+    TypeAdapter(Message).validate_python(message)
+    assert get(STRANDS).summary(message).has_error is has_error
+    assert any(part.status == "error" for part in get(STRANDS).parts(message)) is has_error
+
+
+@pytest.mark.parametrize(
+    "content", ["error", None, [{"toolResult": "error"}], [{"toolResult": {"status": "error"}}]]
+)
+def test_what_is_no_result_reports_no_error(content):
+    message = {"role": "user", "status": "error", "content": content}
+    assert not get(STRANDS).summary(message).has_error
+
+
+@pytest.mark.parametrize(
     ("metadata", "counts"),
     [
         ({}, (None, None, None)),

@@ -22,6 +22,7 @@ from django_agent_sessions.content.dialects.base import (
 from django_agent_sessions.content.dialects.parts import (
     EMPTY_SUMMARY,
     Summary,
+    has_error,
     join_searchable_text,
     neutral_role,
     readable_texts,
@@ -38,6 +39,7 @@ class OpenAI(Dialect):
 
     name = "openai"
     label = "OpenAI"
+    version = 2
     has_named_branches = True
     has_encrypted_summaries = True
     reports_usage = False
@@ -72,7 +74,8 @@ class OpenAI(Dialect):
         if reader is None:
             return Summary(neutral_role(payload.get("role")), "", None, None, None)
         text = join_searchable_text(readable_texts(parts_of(reader.contents(payload))))
-        return Summary(reader.role, text, None, None, None)
+        failed = items.may_have_error(payload) and has_error(parts_of(reader.read(payload) or ()))
+        return Summary(reader.role, text, None, None, None, failed)
 
     def call_ids(self, payload: object) -> ToolCallIds:
         if not isinstance(payload, dict):

@@ -46,6 +46,15 @@ def find_reader(item: Item) -> ItemReader | None:
     return _ITEMS.get(kind) if isinstance(kind, str) else None
 
 
+def may_have_error(item: Item) -> bool:
+    """Return whether a part of an item may have the status ``"error"``."""
+    return (
+        item.get("status") == "failed"
+        or item.get("error") is not None
+        or item.get("type") == "shell_call_output"
+    )
+
+
 def item_call_ids(item: Item) -> ToolCallIds:
     """Return the id of an item that is a call or a result."""
     kind, call_id = item.get("type"), _call_id(item)

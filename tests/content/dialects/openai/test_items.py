@@ -46,21 +46,24 @@ BOOKKEEPING: dict[str, tuple[dict[str, Any], str]] = {
 def test_every_item_of_the_responses_api_is_read(item, role, words, expected):
     TypeAdapter(ResponseInputItemParam).validate_python(item)
     assert get(OPENAI).parts(item) == expected
-    assert get(OPENAI).summary(item) == Summary(role, words, None, None, None)
+    failed = any(part.status == "error" for part in expected)
+    assert get(OPENAI).summary(item) == Summary(role, words, None, None, None, failed)
 
 
 @for_each("chat")
 def test_every_chat_message_is_read(item, role, words, expected):
     TypeAdapter(ChatCompletionMessageParam).validate_python(item)
     assert get(OPENAI).parts(item) == expected
-    assert get(OPENAI).summary(item) == Summary(role, words, None, None, None)
+    failed = any(part.status == "error" for part in expected)
+    assert get(OPENAI).summary(item) == Summary(role, words, None, None, None, failed)
 
 
 @for_each("beyond")
 def test_what_apis_answer_and_sessions_hold_is_read_too(item, role, words, expected):
     # The SDK's types do not name it.
     assert get(OPENAI).parts(item) == expected
-    assert get(OPENAI).summary(item) == Summary(role, words, None, None, None)
+    failed = any(part.status == "error" for part in expected)
+    assert get(OPENAI).summary(item) == Summary(role, words, None, None, None, failed)
 
 
 @pytest.mark.parametrize(("item", "role"), BOOKKEEPING.values(), ids=list(BOOKKEEPING))
