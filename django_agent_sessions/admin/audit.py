@@ -13,7 +13,6 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
-from django.contrib.admin import ShowFacets
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
@@ -135,11 +134,8 @@ class AuditEventAdmin(ReadOnlyAdmin):
     search_fields = ("actor",)
     # Not search_help_text: Django would use it as the only, invisible label of the search box.
     search_hint = gettext_lazy("Name or key of an actor, or key of a session or message")
-    sortable_by = ()
     ordering = ("-id",)
     actions = None
-    show_full_result_count = False
-    show_facets = ShowFacets.NEVER
     fields = (
         "id",
         "at",

@@ -18,7 +18,6 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.urls import URLPattern
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_variables
@@ -52,13 +51,6 @@ class ExportForm(ReasonForm):
         initial=MARKDOWN,
     )
     field_order = ("form", "reason")
-
-
-def export_urls(model_admin: Any) -> list[URLPattern]:
-    # Imported here to keep the start of processes and commands fast.
-    from .transcript.viewers import session_paths
-
-    return session_paths(model_admin, [("export/", export_view, "export", "can_export")])
 
 
 def export_view(viewer: Viewer) -> HttpResponseBase:

@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
-from django.contrib.admin import ShowFacets
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
@@ -32,10 +31,7 @@ class OperationAdmin(ReadOnlyAdmin):
 
     list_display = ("kind", "state_now", "started_by_name", "started", "handled", "reason")
     list_filter = ("kind",)
-    show_full_result_count = False
-    show_facets = ShowFacets.NEVER
     actions = None
-    sortable_by = ()
 
     @admin.display(description=_("state"))
     def state_now(self, operation: Operation) -> Any:

@@ -45,7 +45,11 @@ def require(request: HttpRequest, *allowed: SessionPermission) -> None:
 
 
 class ReadOnlyAdmin(_ModelAdmin):
-    """An admin without pages that add, change or delete rows."""
+    """An admin without pages that add, change or delete rows, in one order and without counts."""
+
+    sortable_by = ()
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

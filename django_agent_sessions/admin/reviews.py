@@ -11,7 +11,6 @@ from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.urls import URLPattern
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -27,7 +26,7 @@ from django_agent_sessions.store.contents import MAX_NOTE
 
 from .pages import error_text, parse_key_or_404
 from .permissions import reach
-from .transcript.viewers import Viewer, session_paths
+from .transcript.viewers import Viewer
 
 MAX_SHOWN_NOTES = 50
 """The most notes that a page shows, the newest."""
@@ -101,10 +100,6 @@ class ReviewForm(forms.Form):
             reviews.assign(session, data["assignee"], actor=user)
         names = {*data["labels"], *filter(None, [data["new_label"]])}
         reviews.set_labels(session, names, actor=user, message=message)
-
-
-def review_urls(model_admin: Any) -> list[URLPattern]:
-    return session_paths(model_admin, [("review/", review_view, "review", "can_review")])
 
 
 def review_view(viewer: Viewer) -> HttpResponse:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.admin import ShowFacets
 from django.contrib.admin.views.main import SEARCH_VAR
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
@@ -32,11 +31,8 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
     list_per_page = 50
     # Shows the search box; get_search_results defines the search.
     search_fields = ("session_id",)
-    # Only one order has an index; sorting a large table for each page would be slow.
-    sortable_by = ()
+    # Only this order has an index; sorting a large table for each page would be slow.
     ordering = ("-last_activity_at", "-id")
-    show_full_result_count = False
-    show_facets = ShowFacets.NEVER
     actions = (
         export.export_markdown,
         export.export_jsonl,
@@ -127,19 +123,25 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
     def get_urls(self) -> list[URLPattern]:
         """Put our URLs before Django's, whose ``<path:object_id>`` matches anything."""
         # Imported here to keep the start of processes and commands fast.
-        from . import person, reviews, sharing
-        from .redaction.views import redact_urls
-        from .timeline.views import timeline_urls
-        from .transcript.views import transcript_urls
+        from . import person
+        from .redaction.views import redact_view
+        from .reviews import review_view
+        from .sharing import sharing_view
+        from .timeline.views import timeline_pages
+        from .transcript.viewers import session_path
+        from .transcript.views import transcript_pages
 
+        pages = [
+            *transcript_pages(),
+            ("export/", export.export_view, "export", "can_export"),
+            ("redact/", redact_view, "redact", "can_redact"),
+            ("review/", review_view, "review", "can_review"),
+            ("sharing/", sharing_view, "sharing", "can_share"),
+            *timeline_pages(),
+        ]
         urls = [
-            *transcript_urls(self),
-            *export.export_urls(self),
+            *(session_path(self, *page) for page in pages),
             *operations.operation_urls(self),
-            *redact_urls(self),
-            *timeline_urls(self),
-            *reviews.review_urls(self),
-            *sharing.sharing_urls(self),
             *person.person_urls(self),
             *saved_views.view_urls(self),
         ]

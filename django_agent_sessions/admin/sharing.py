@@ -9,7 +9,7 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth import get_user_model
 from django.http import HttpResponse, HttpResponseRedirect
-from django.urls import NoReverseMatch, URLPattern, reverse
+from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -20,16 +20,12 @@ from django_agent_sessions.models import Participant
 from django_agent_sessions.models.users import user_names, users
 
 from .pages import error_text, parse_key_or_404
-from .transcript.viewers import Viewer, session_paths
+from .transcript.viewers import Viewer
 
 MOST = 200
 """The most participants, and links, that the page lists."""
 
 _DAY = 24 * 60 * 60
-
-
-def sharing_urls(model_admin: Any) -> list[URLPattern]:
-    return session_paths(model_admin, [("sharing/", sharing_view, "sharing", "can_share")])
 
 
 class ParticipantForm(forms.Form):

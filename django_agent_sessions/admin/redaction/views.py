@@ -16,7 +16,6 @@ from django.http import (
     HttpResponseNotAllowed,
     HttpResponseRedirect,
 )
-from django.urls import URLPattern
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -24,7 +23,7 @@ from django.utils.translation import ngettext
 from django_agent_sessions import conf
 from django_agent_sessions.admin.pages import ReasonForm, error_text
 from django_agent_sessions.admin.permissions import SessionPermission, reach
-from django_agent_sessions.admin.transcript.viewers import Viewer, session_paths
+from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.content.work_budget import limit_work
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
@@ -49,10 +48,6 @@ from .preview import (
 )
 
 _REDACTED = AuditEvent.Action.REDACTED
-
-
-def redact_urls(model_admin: Any) -> list[URLPattern]:
-    return session_paths(model_admin, [("redact/", redact_view, "redact", "can_redact")])
 
 
 def redact_view(viewer: Viewer) -> HttpResponse:

@@ -19,7 +19,6 @@ from django.http import (
     HttpResponseNotAllowed,
     HttpResponseRedirect,
 )
-from django.urls import URLPattern
 from django.utils.translation import gettext as _
 
 from django_agent_sessions.admin.pages import ReasonForm, error_text, parse_key_or_404
@@ -27,7 +26,6 @@ from django_agent_sessions.admin.transcript.viewers import (
     SessionPage,
     Viewer,
     get_viewer_or_404,
-    session_paths,
 )
 from django_agent_sessions.exceptions import AgentSessionsError, SessionNotFoundError
 from django_agent_sessions.governance.session_change import version_of
@@ -56,11 +54,11 @@ MAX_CHOICES = 10
 """The most sessions that are offered to compare with."""
 
 
-def timeline_urls(model_admin: Any) -> list[URLPattern]:
+def timeline_pages() -> list[SessionPage]:
     branch = "branches/<uuid:agent>/<int:number>"
     snapshot = "snapshots/<uuid:snapshot>"
     message = "messages/<uuid:message>"
-    pages: list[SessionPage] = [
+    return [
         ("branches/", branches, "branches", ""),
         ("branches/compare/", compare, "compare", ""),
         ("compare/", compare_with, "compare_with", "can_read"),
@@ -72,7 +70,6 @@ def timeline_urls(model_admin: Any) -> list[URLPattern]:
         (f"{message}/fork/", confirmed(confirm_fork), "fork", "can_fork"),
         (f"{message}/rewind/", confirmed(confirm_rewind), "rewind", "can_change"),
     ]
-    return session_paths(model_admin, pages)
 
 
 # --- lists -----------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -170,12 +170,7 @@ SessionPage = tuple[str, Callable[..., HttpResponseBase], str, str]
 """The route, the view and the name of a page, and what the viewer must be able to do."""
 
 
-def session_paths(model_admin: Any, pages: Iterable[SessionPage]) -> list[URLPattern]:
-    """Return the URLs of pages of a session."""
-    return [_session_path(model_admin, *page) for page in pages]
-
-
-def _session_path(
+def session_path(
     model_admin: Any, route: str, view: Callable[..., HttpResponseBase], name: str, needs: str
 ) -> URLPattern:
     @functools.wraps(view)

@@ -13,7 +13,6 @@ from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
-from django.urls import URLPattern
 from django.utils import timezone
 from django.utils.cache import patch_cache_control
 
@@ -42,15 +41,15 @@ from .annotations import feedback_on, redactions
 from .builder import TranscriptBuilder
 from .markup import Markup
 from .view_models import AgentLabel, SpeakerTurn
-from .viewers import SessionPage, Viewer, get_viewer_or_404, session_actions, session_paths
+from .viewers import SessionPage, Viewer, get_viewer_or_404, session_actions
 
 _LIVE = timedelta(hours=1)
 """How long after its last message a page watches a session for new ones."""
 
 
-def transcript_urls(model_admin: Any) -> list[URLPattern]:
+def transcript_pages() -> list[SessionPage]:
     message = "messages/<uuid:message>"
-    pages: list[SessionPage] = [
+    return [
         ("messages/", fragment, "messages", ""),
         ("find/", find, "find", "can_read"),
         (f"{message}/raw/", message_items.raw, "raw", "can_read"),
@@ -59,7 +58,6 @@ def transcript_urls(model_admin: Any) -> list[URLPattern]:
         (f"{message}/original/", message_items.original, "original", "can_view_originals"),
         ("states/<slug:kind>/<uuid:row>/", message_items.state, "state", "can_read"),
     ]
-    return session_paths(model_admin, pages)
 
 
 def transcript_view(
