@@ -55,7 +55,7 @@ def test_a_database_of_the_first_schema_is_upgraded_and_taken_back_in_use():
     )
 
     assert run.returncode == 0, run.stderr
-    assert "| back to 0001_initial |" in run.stdout
+    assert "| back to 0001_initial " in run.stdout
     assert "rows as before, after all migrations and after the way back: pass" in run.stdout
 
 
