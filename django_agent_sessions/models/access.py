@@ -30,7 +30,7 @@ S = TypeVar("S", bound=QuerySet[Any])
 
 
 class AccessRule:
-    """The rule for the sessions of other users; a subclass is named by ``ACCESS``.
+    """The rule for access to other users' sessions; ``ACCESS`` names a subclass.
 
     By default, a user with a permission has it in all sessions.
     """
@@ -40,13 +40,13 @@ class AccessRule:
     ) -> Q | QuerySet[Session] | Everybody | None:
         """Return the sessions in which a user may do something.
 
-        Called often in a request, and again and again by a stream. An error denies access and is
+        Called several times in a request, and repeatedly by a stream. An error denies access and is
         logged, except a database error, which is raised.
 
         Args:
             user: The user of the request.
             action: What the user wants to do. Most pages need several actions, and show the
-                sessions of all of them: a conversation needs ``VIEW`` and ``READ``.
+                sessions that all of them allow: a conversation needs ``VIEW`` and ``READ``.
 
         Returns:
             A condition on sessions or a queryset of sessions; ``EVERYBODY`` for all sessions,
@@ -59,7 +59,7 @@ class AccessRule:
         """Return whether a user may do something in one session.
 
         Override it for what SQL cannot express. It then decides alone wherever sessions are named
-        by their keys, and :meth:`sessions` decides what lists, searches and their actions have.
+        by their keys, and :meth:`sessions` decides what lists, searches and their actions contain.
 
         Args:
             user: The user of the request.
@@ -73,10 +73,10 @@ class AccessRule:
 
 
 class ObjectPermissions(AccessRule):
-    """A rule for authentication back ends that answer for objects: ``has_perm(name, session)``.
+    """A rule for authentication backends that check objects: ``has_perm(name, session)``.
 
-    Django's permissions for all sessions are valid as before. A back end is asked about one
-    session at a time, so lists have what :meth:`listed` returns, and nothing by default.
+    Django's permissions for all sessions remain valid. A backend checks one session at a time, so
+    lists contain what :meth:`listed` returns, which is nothing by default.
     """
 
     def sessions(
@@ -90,7 +90,7 @@ class ObjectPermissions(AccessRule):
     ) -> Q | QuerySet[Session] | Everybody | None:
         """Return the sessions in lists for users who do not have the permission for all of them.
 
-        It must not have more than the back end permits: rows of a list are not asked for.
+        It must not contain more than the backend permits: the rows of a list are not checked.
         """
         return None
 

@@ -35,7 +35,7 @@ class ContentKind(enum.Enum):
     DATA = "data"
     """Data of the application, whose keys are content, too."""
     ORIGIN = "origin"
-    """Data of the application, with the line of forks in it."""
+    """Data of the application that contains the chain of forks."""
     DOCUMENT = "document"
     """The document of a snapshot."""
     VARIANTS = "variants"
@@ -61,7 +61,7 @@ class ContentColumns:
         kind: What a row is called in the results of a redaction.
         columns: The form of each column that can contain text.
         name: The column that names a row in the results; none by default.
-        session: The look-up of the session's primary key; None if rows belong to no session.
+        session: The lookup of the session's primary key; None if rows belong to no session.
         stage: Rows of a higher stage are searched later.
         revision: Whether each write of content increases a column ``revision``.
         copied_from: Columns into which the database copies the text of another one.

@@ -14,8 +14,8 @@ from django_agent_sessions.values.ids import new_id
 class DataKey(models.Model):
     """A data key of an owner, wrapped by a master key. The newest generation encrypts.
 
-    It may be in another database than the owner, which is named by value. Deleting the rows of an
-    owner makes everything unreadable that they encrypted.
+    It may be in another database than the owner, which is named by value. Deleting an owner's rows
+    makes everything that they encrypted unreadable.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

@@ -34,7 +34,7 @@ class SessionPermission(StrEnum):
     """Redact content that the user may read."""
 
     VIEW_ORIGINAL = "view_original"
-    """View the kept original of a redacted message, after typing a reason."""
+    """View the kept original of a redacted message, after entering a reason."""
 
     VIEW_STATE = "view_sessionagent"
     """Read the states of agents in the API."""

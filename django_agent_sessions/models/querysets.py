@@ -173,10 +173,10 @@ class SessionQuerySet(HeldQuerySet["tables.Session"]):
         return self.annotate(**last_message_columns())
 
     def older_than(self, age: timedelta | datetime) -> Self:
-        """Filter by a last activity that is longer ago: ``older_than(timedelta(days=30))``.
+        """Filter the sessions whose last activity is older: ``older_than(timedelta(days=30))``.
 
         Args:
-            age: How long ago, or the time before which it was.
+            age: The minimum time since the last activity, or the time before which it was.
 
         Raises:
             ValueError: The age is negative, which would match sessions that are in use.
@@ -196,7 +196,7 @@ class SessionQuerySet(HeldQuerySet["tables.Session"]):
         return self.filter(legal_hold=False)
 
     def with_errors(self) -> Self:
-        """Filter the sessions with a message that reports an error, as that of a tool that failed.
+        """Filter the sessions with a message that reports an error, such as a failed tool.
 
         ``error_count`` is the number of these messages.
         """

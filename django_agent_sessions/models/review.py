@@ -38,7 +38,7 @@ def _user_name(label: Any) -> Any:
 
 
 class Review(SessionRelated):
-    """Whether a session was reviewed, and by whom it is to be: at most one for each session."""
+    """The state and the assignee of the review of a session: at most one for each session."""
 
     class State(models.TextChoices):
         """How far the review is."""

@@ -194,7 +194,7 @@ class Session(HeldModel):
 
     @property
     def key(self) -> SessionKey:
-        """The namespace, scope and session id, which identify it for programs."""
+        """The namespace, scope and session id, which together identify the session."""
         return SessionKey(self.namespace, self.scope, self.session_id)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:

@@ -18,7 +18,7 @@ from .sessions import Session
 
 
 class Participant(models.Model):
-    """A user who reads or writes a session of another user."""
+    """A user who may read or write another user's session."""
 
     class Role(models.TextChoices):
         """What a participant may do."""
@@ -65,9 +65,9 @@ class Participant(models.Model):
 
 
 class ShareLink(models.Model):
-    """A link by which anybody reads a session until it expires or is revoked.
+    """A link with which anyone can read a session until it expires or is revoked.
 
-    Only a hash of its token is stored, so that nobody who reads the table can use the link.
+    Only a hash of its token is stored, so that reading the table does not reveal the link.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

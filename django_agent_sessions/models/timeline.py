@@ -262,7 +262,7 @@ class TurnUsage(SessionRelated):
 
 
 class RedactedOriginal(models.Model):
-    """A keyed digest of what a redacted message was, by which the original is recognized again.
+    """A keyed digest of a redacted message's original, by which the original is recognized.
 
     It outlives the session, so that an import does not bring back what was redacted.
     """

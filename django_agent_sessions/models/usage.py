@@ -10,7 +10,7 @@ from django_agent_sessions.models.fields import IdField
 
 
 class UsageRollup(models.Model):
-    """Usage of an hour or a day: all, or by agent, model or namespace. Of owners, a day or a month.
+    """Usage per hour or day, in total or by agent, model or namespace; by owner, per day or month.
 
     Hours, days and months are in UTC. The rows of hours are for readers in other time zones: a page
     adds up the hours of the reader's days. Owners have no hours, because they are too many. Owners

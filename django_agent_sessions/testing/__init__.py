@@ -1,10 +1,10 @@
-"""For tests: sessions for those of a project, and the contract kit for those of an adapter.
+"""Sessions for the tests of a project, and the contract kit for the tests of an adapter.
 
 :func:`make_session` creates a session with messages, and ``django_agent_sessions.testing.fixtures``
-has it as a pytest fixture. The models ``EchoModel`` of the adapters' modules ``echo`` answer
+provides it as a pytest fixture. The ``EchoModel`` in each adapter's module ``echo`` answers
 without a network.
 
-The contract kit is what every adapter and every database must guarantee, as tests to inherit.
+The contract kit tests what every adapter must guarantee on every database.
 
 A test module of an adapter defines a driver for it and inherits the contracts that it fulfils::
 
@@ -29,17 +29,17 @@ second thread can connect to: for SQLite, a file. This is the only package that 
 ``ConversationContract``          exact, ordered, isolated, transactional
 ``AnyContextContract``            running event loops, and the transactions that wait for them
 ``CancellationContract``          the outcome of a cancelled write is known
-``ProcessContract``               several processes, and killed ones
+``ProcessContract``               concurrent processes, and killed ones
 ``StatementContract``             the number of statements of a call
-``MemoryContract``                what is redacted is not written back from memory
-``RewriteContract``               nor when a history is replaced from memory
-``AgentContract``                 a redacted conversation of the SDK's agents goes on
+``MemoryContract``                redacted text is not written back from memory
+``RewriteContract``               a history that is replaced from memory stays redacted
+``AgentContract``                 the SDK's agents continue a redacted conversation
 ``ExclusiveContract``             one run of a session at a time
 ``BatchContract``                 several messages are written completely or not at all
 ``PopContract``                   removing the last message
 ``ClearContract``                 deleting all messages
 ``ReplaceContract``               replacing the history with a summary
-``RedactionContract``             a redacted original is stored nowhere any more
+``RedactionContract``             no copy of a redacted original is stored
 ================================  =============================================================
 """
 
@@ -82,7 +82,7 @@ class AdapterContract(
     ProcessContract[A],
     StatementContract[A],
 ):
-    """What every adapter keeps. Its drivers use one object per session, as a program does."""
+    """The contract of every adapter. Its drivers use one object per session, as a program does."""
 
 
 __all__ = [

@@ -40,7 +40,8 @@ INVALID_IDS = ("", "   ", ".", "..", "line\nbreak", "nul\x00", "\x1b[2J", "\ud80
 class Contract(Generic[D]):
     """Base class of the contracts.
 
-    A subclass implements :meth:`driver`, and sets the errors of its SDK if they differ from ours.
+    A subclass implements :meth:`driver`, and sets the SDK's errors if they differ from those of
+    this package.
     """
 
     pytestmark = pytest.mark.django_db
@@ -88,7 +89,7 @@ class Contract(Generic[D]):
         return list(messages.order_by("message_id").values_list("message_id", flat=True))
 
     def message_count(self, session_id: str) -> int:
-        """Return the number of messages that the session's own counter has."""
+        """Return the number of messages according to the session's own counter."""
         return Session.objects.get(session_id=session_id).message_count
 
 

@@ -39,7 +39,7 @@ class Driver(Protocol):
 class AsyncDriver(Driver, Protocol):
     """A driver for :class:`~.AnyContextContract`: both methods are awaited in running event loops.
 
-    An adapter with sync methods only, which its SDK calls inside a loop, calls them here too.
+    An adapter whose SDK calls sync methods inside a loop calls them here, too.
     """
 
     async def aappend(self, session_id: str, payloads: Sequence[Any]) -> None:
@@ -113,20 +113,20 @@ class AgentDriver(Driver, Protocol):
     """
 
     def converse(self, session_id: str, prompt: str, *steps: str | ToolCall) -> list[Any]:
-        """Run the agent of a session with a model that says the steps.
+        """Run the agent of a session with a model that answers with the steps.
 
         Args:
             session_id: The session.
-            prompt: What the user says.
-            *steps: What the model says, one step for each call. The agent has the tool
+            prompt: The user's message.
+            *steps: The model's answers, one for each call. The agent has the tool
                 ``register(name)``, which returns ``registered`` and the name.
 
         Returns:
-            The messages that the last call of the model was given.
+            The messages that the model received in its last call.
         """
 
     def kept(self, session_id: str) -> Any:
-        """Return what the session's agent keeps of the conversation in memory: its own list.
+        """Return the list of messages that the session's agent has in memory.
 
         None if the SDK's agents read the session before each call of the model.
         """

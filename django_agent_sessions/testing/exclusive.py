@@ -37,7 +37,7 @@ class ExclusiveContract(Contract[E]):
     """Only one run uses an exclusive session at a time, in any thread or process."""
 
     def run(self, session_id: str, text: str, **options: Any) -> None:
-        """Say a text in an exclusive run of a new driver."""
+        """Append a text in an exclusive run of a new driver."""
         driver: E = options.pop("driver", None) or self.driver()
         asyncio.run(driver.arun(session_id, text, **options))
 

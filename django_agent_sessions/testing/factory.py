@@ -32,12 +32,13 @@ def make_session(
         session = make_session("Where is my order?", "On its way.", owner=ada)
 
     Args:
-        *messages: What is said: texts, in turns of the user and the agent, or payloads in the
-            format of the SDK.
-        owner: Whose session it is, as for :class:`~django_agent_sessions.store.SessionStore`.
+        *messages: Texts, alternately of the user and the agent, or payloads in the format of the
+            SDK.
+        owner: The session's owner, as for :class:`~django_agent_sessions.store.SessionStore`.
         session_id: The id; by default a new one.
         agent_id: The id of the agent.
-        dialect: The format of the messages: ``"strands"``, ``"openai"``, or for payloads another.
+        dialect: The format of the messages: ``"strands"``, ``"openai"``, or another one for
+            payloads.
         namespace: The namespace of the session.
         title: The title.
         metadata: The metadata.

@@ -64,7 +64,7 @@ def _as_text(value: object) -> str:
 
 
 def files_containing(text: str, *, using: str = DEFAULT_DB_ALIAS) -> list[str]:
-    """Return the files of an SQLite database that contain a text, in free pages and logs too.
+    """Return the files of an SQLite database that contain a text, even in free pages or logs.
 
     Args:
         text: ASCII letters and digits.
@@ -82,7 +82,7 @@ def files_containing(text: str, *, using: str = DEFAULT_DB_ALIAS) -> list[str]:
 
 
 def database_bytes(file: Path) -> bytes:
-    """Return what a file of an SQLite database holds, with no lock of this process lost.
+    """Read a file of an SQLite database without losing the locks of this process.
 
     POSIX drops all locks that a process has on a file as soon as the process closes the file
     anywhere. Another process would then take the database for unused and delete its write-ahead
@@ -92,7 +92,7 @@ def database_bytes(file: Path) -> bytes:
         file: The database, its write-ahead log or its journal.
 
     Returns:
-        All bytes, those of free pages too.
+        All bytes, including those of free pages.
 
     Raises:
         OSError: The file cannot be read.

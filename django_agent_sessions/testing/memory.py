@@ -59,7 +59,7 @@ def redact_and_rewind(session_id: str) -> None:
 
 
 class MemoryContract(Contract[D]):
-    """What is redacted while a driver has it in memory is not written back.
+    """Text that is redacted while a driver has it in memory is not written back.
 
     Its drivers use one object per session, as a program does.
     """
@@ -225,16 +225,16 @@ SCOPES: dict[str, Callable[[list[SessionMessage]], Scope]] = {
 
 
 class AgentContract(Contract[A]):
-    """A conversation of the SDK's own agents goes on, whatever of it was redacted."""
+    """The SDK's own agents continue a conversation, whichever part of it was redacted."""
 
     blocks: Mapping[str, tuple[int, Path]] = {}
     """Parts of messages to redact, by name, with the position of the message and the path in it."""
 
     spans: Mapping[str, tuple[int, Path, int, int]] = {}
-    """Texts to redact from one character to another, by name, as ``blocks``."""
+    """Ranges of characters to redact, by name: as ``blocks``, with the start and the end."""
 
     def converse_and_redact(self, scope: Callable[[list[SessionMessage]], Scope]) -> list[Any]:
-        """Redact a conversation with a tool call, and return what the next run's model is given."""
+        """Redact a conversation with a tool call; return what the next run's model receives."""
         prompt = "Register plantedsecret, ada@example.com"
         self.driver().converse("redacted", prompt, _REGISTER, "Registered plantedsecret.")
         rows = list(SessionMessage.objects.order_by("message_id"))

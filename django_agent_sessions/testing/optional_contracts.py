@@ -65,7 +65,7 @@ class BatchContract(Contract[D]):
 
 
 class PopContract(Contract[P]):
-    """The last message can be removed, by one caller only."""
+    """The last message can be removed, but only by one caller."""
 
     def test_messages_are_taken_from_the_end_until_there_is_none(self) -> None:
         self.say("stack", "a", "b")
@@ -128,7 +128,7 @@ class ClearContract(Contract[C]):
 
 
 class ReplaceContract(Contract[S]):
-    """A history can be replaced with a summary and its latest messages: all or nothing.
+    """A history is replaced with a summary and its latest messages completely or not at all.
 
     Its drivers use one object per session.
     """
@@ -190,7 +190,7 @@ class ReplaceContract(Contract[S]):
 
 
 class RedactionContract(Contract[R]):
-    """A redacted original is stored nowhere any more."""
+    """No copy of a redacted original is stored."""
 
     @pytest.mark.django_db(transaction=True)
     def test_the_original_is_in_no_column_and_no_file(self) -> None:

@@ -30,7 +30,7 @@ class Process(Protocol):
 
 
 class ProcessContract(Contract[D]):
-    """Several processes keep all their messages, and a killed one keeps what was acknowledged.
+    """All messages of concurrent processes are kept, and the acknowledged ones of a killed process.
 
     The tests have the marker ``process``.
     """
@@ -58,7 +58,7 @@ class ProcessContract(Contract[D]):
         return process
 
     def go(self, *processes: Any) -> None:
-        """Let writers begin, all at one moment."""
+        """Start the writers at the same moment."""
         for process in processes:
             process.stdin.write("go\n")
             process.stdin.flush()

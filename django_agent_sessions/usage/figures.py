@@ -29,12 +29,12 @@ class Figures:
     """Usage figures.
 
     Attributes:
-        sessions: Number of started sessions; for an agent, of conversations that it began.
+        sessions: Number of started sessions; for an agent, number of conversations that it started.
         messages: Number of messages.
         errors: Number of messages that report an error.
         input_tokens: Number of input tokens that the SDKs reported; None if they reported none.
         output_tokens: Number of output tokens, or None.
-        cost: What they cost, in billionths of the currency of ``PRICES``; None if nothing that was
+        cost: Their cost, in billionths of the currency of ``PRICES``; None if nothing that was
             counted has a price. See ``amount``.
         latencies: Number of latencies per bucket of the histogram.
     """
@@ -112,7 +112,8 @@ def midnight(day: date) -> datetime:
         day: The day.
 
     Returns:
-        Midnight in Django's current time zone, or if that is not a full hour of UTC, the next one.
+        Midnight in Django's current time zone; if that is not a full hour of UTC, the next full
+        hour.
     """
     if not settings.USE_TZ:
         return datetime.combine(day, time())
@@ -144,7 +145,7 @@ def daily(days: int, *, until: date | None = None, using: str | None = None) -> 
         using: The database alias.
 
     Returns:
-        One entry per day, oldest first, also for days without messages.
+        One entry per day, oldest first, including days without messages.
     """
     first, _last = span(days, until)
     begins = [midnight(first + timedelta(number)) for number in range(days + 1)]
@@ -175,17 +176,16 @@ def top(
 ) -> list[KeyFigures]:
     """Read the figures of the agents, models, namespaces or owners with the highest figures.
 
-    Agents are those of all sessions with an agent of this id; models those of the messages whose
-    model is known. Days of owners are in UTC, and owners of a day that is over are the 200 with the
-    most messages and the 200 with the highest costs; see ``by_owner`` for all.
+    Agents with the same id are added up over all sessions. Models are those of messages whose model
+    is known. Days of owners are in UTC; for a day that is over, only the 200 owners with the most
+    messages and the 200 with the highest costs are known: see ``by_owner`` for all.
 
     Args:
         dimension: What to list.
         days: Number of days to add up.
         sort: The figure by which they are sorted; unknown costs come last.
         limit: Maximum number of entries.
-        before: Number of days before these days of which ``messages_before`` and ``cost_before``
-            are the sums.
+        before: Number of preceding days, whose sums are ``messages_before`` and ``cost_before``.
         latencies: Number of entries whose latencies are read, from the first on; by default all.
         until: The last day; by default today.
         using: The database alias.
@@ -249,10 +249,10 @@ def _sums(rows: QuerySet[UsageRollup], first: datetime, sort: str) -> QuerySet[A
 def by_owner(month: date, *, limit: int = 20, using: str | None = None) -> list[KeyFigures]:
     """Read the figures of the owners with the most messages in a month.
 
-    All owners are counted. An index serves this order, so that their number does not matter.
+    All owners are counted. An index has this order, so their number does not affect the speed.
 
     Args:
-        month: Any day of the month, which is one in UTC.
+        month: Any day of the month, which is counted in UTC.
         limit: Maximum number of owners.
         using: The database alias.
 
@@ -281,11 +281,11 @@ def by_month(owner: Any, months: int = 12, *, using: str | None = None) -> list[
 
     Args:
         owner: The user, or the user's primary key.
-        months: Number of months in UTC, up to the present one.
+        months: Number of months in UTC, up to the current one.
         using: The database alias.
 
     Returns:
-        The months in which the owner used something, newest first.
+        The months with usage of the owner, newest first.
     """
     key = owner_key(owner) if isinstance(owner, Model) else owner
     month, periods = day_of(timezone.now()).replace(day=1), []
@@ -331,7 +331,7 @@ def total(figures: Iterable[Figures]) -> Figures:
 
 
 def counted_until(*, using: str | None = None) -> datetime | None:
-    """Return the time until which everything is counted.
+    """Return the time up to which everything has been counted.
 
     Args:
         using: The database alias.

@@ -29,7 +29,7 @@ def percentile(latencies: Mapping[int, int], share: float) -> float | None:
     """Return a percentile of a histogram, by the nearest rank.
 
     Args:
-        latencies: Number of latencies per :func:`bucket_of`.
+        latencies: Number of latencies per bucket; see :func:`bucket_of`.
         share: 0.5 for the median, 0.95 for p95.
 
     Returns:

@@ -18,7 +18,7 @@ from django_agent_sessions.values.ids import first_id_for_time, time_of_id
 from .figures import day_of_hour, midnight, span
 
 NEWEST = 50_000
-"""Rows of feedback that are counted at most, the newest ones."""
+"""Maximum number of rows of feedback that are counted; the newest ones."""
 
 
 _COUNTS = {
@@ -58,7 +58,7 @@ class DayRatings:
 def daily_ratings(
     days: int, *, until: date | None = None, using: str | None = None
 ) -> list[DayRatings]:
-    """Count the ratings of each day that are stored.
+    """Count the stored ratings of each day.
 
     They are not rolled up: a rating that was changed or deleted counts as it is now. The newest
     50,000 rows of feedback are counted; days before them are unknown.
@@ -97,10 +97,10 @@ def daily_ratings(
 def ratings_by(
     days: int, *, until: date | None = None, using: str | None = None
 ) -> dict[str, dict[str, Ratings]]:
-    """Count the ratings of messages of some days by agent, model, owner and namespace.
+    """Count the ratings of several days by agent, model, owner and namespace.
 
-    They are counted as by :func:`daily_ratings`, of the newest 50,000 rows of feedback. The owner
-    is that of the conversation.
+    Like :func:`daily_ratings`, it counts the newest 50,000 rows of feedback. The owner is the owner
+    of the conversation.
 
     Args:
         days: Number of days.

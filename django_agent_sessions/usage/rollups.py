@@ -185,7 +185,7 @@ def roll_up(
         using: The database alias.
         batch: Maximum number of messages, and of sessions, per transaction.
         until: Count what was created before this time; by default :data:`LAG` ago.
-        seconds: Start no further batch after this time; by default there is no limit.
+        seconds: Seconds after which no further batch is started; by default there is no limit.
 
     Returns:
         What was counted.
@@ -217,7 +217,7 @@ def rebuild(
 ) -> RollUpResult:
     """Delete all figures, and count the existing messages and sessions again.
 
-    Deleted messages are then no longer counted. Costs are those of the present ``PRICES``.
+    Deleted messages are then no longer counted. Costs are computed with the current ``PRICES``.
 
     Args:
         using: See ``roll_up``.

@@ -117,7 +117,7 @@ def reached(key: Any, column: str = "owner") -> Q:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The sessions that are reached: those of an owner, those of nobody, or all."""
+    """The sessions that are reached: those of an owner, those without an owner, or all."""
 
     owner: Any
 

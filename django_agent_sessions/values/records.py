@@ -20,7 +20,7 @@ class Usage:
         input_tokens: Tokens of the models' input, as reported by the SDK; None if it reported
             none.
         output_tokens: Tokens of the models' output, or None.
-        cost: What they cost by ``PRICES``, in billionths of its currency; None if it is unknown.
+        cost: The cost by ``PRICES``, in billionths of its currency; None if it is unknown.
         errors: Number of messages that report an error.
     """
 
@@ -60,7 +60,7 @@ class SessionRecord:
         external_id: The id that a client chose, unique among the owner's sessions of one
             namespace and scope.
         title: Title for people.
-        metadata: JSON for programs, which can be filtered on.
+        metadata: JSON for programs; sessions can be filtered by it.
         redaction_epoch: Increases with every redaction in the session and every rewind of an agent.
         usage: Messages and tokens of all its agents, updated once per turn.
         legal_hold: Whether it is under legal hold and cannot be deleted.
@@ -91,7 +91,7 @@ class SessionRecord:
 
     @property
     def key(self) -> SessionKey:
-        """The namespace, scope and session id, which identify it for programs."""
+        """The namespace, scope and session id, which together identify the session."""
         return SessionKey(self.namespace, self.scope, self.session_id)
 
 
@@ -205,7 +205,7 @@ class SnapshotRecord:
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A message to append, with more than its payload.
+    """A message to append, with data besides its payload.
 
     Attributes:
         payload: Exact JSON; bytes are allowed.
@@ -237,7 +237,7 @@ class MessageRecord(NamedTuple):
         revision: Number of changes of the row.
         created_at: When the message was created.
         updated_at: When the row was last modified.
-        usage: What it counts in the session's counters.
+        usage: What it adds to the session's counters.
     """
 
     id: UUID
@@ -310,8 +310,8 @@ class RestoredMessage(NamedTuple):
         position: The ``message_id``; None if only the agent has the message, such as a summary.
         payload: The payload; its redacted version, if there is one. A message that the agent had in
             another form is restored in that form.
-        run_id: The invocation that wrote it, if known; of another form than in the conversation,
-            that of the message before it.
+        run_id: The invocation that wrote it, if known; for a message in another form, that of the
+            message before it.
     """
 
     position: int | None
@@ -368,7 +368,7 @@ class TurnItem:
     """A message and the turn that it belongs to.
 
     Attributes:
-        turn: Number of the turn; 0 is before the first.
+        turn: Number of the turn; 0 before the first one.
         position: The ``message_id``.
         role: The role of its author, independent of the SDK.
         payload: The payload; its redacted version, if there is one. ``CorruptPayload`` if it cannot
@@ -389,7 +389,7 @@ class BranchSize:
 
     Attributes:
         messages: Number of messages.
-        turns: Number of messages of the user.
+        turns: Number of the user's messages.
         first_at: When the first message was created.
     """
 
@@ -406,7 +406,7 @@ class FeedbackRecord:
         id: Primary key, a UUIDv7.
         session: Primary key of the session.
         message: Primary key of the message.
-        user: Primary key of the user who gave it, as text; empty if it was no user.
+        user: Primary key of the user who gave it, as text; empty if it was not a user.
         source: Where it comes from: ``"user"``, ``"reviewer"``, or the name of a program.
         value: 1 for good, -1 for bad, 0 for a comment without a rating.
         comment: The comment; empty if there is none.

@@ -10,12 +10,12 @@ from uuid import UUID
 
 
 class RunContext(NamedTuple):
-    """What the store notes about a run, besides the arguments of a call.
+    """Data that the store records about a run, besides the arguments of a call.
 
     Attributes:
         run_id: Id of the invocation, for the messages that agents write, and those that are
             appended without another one.
-        actor: Who acts, for the audit trail: a user, or a program's name.
+        actor: The actor, for the audit trail: a user, or the name of a program.
     """
 
     run_id: UUID | None = None
@@ -54,7 +54,7 @@ def current_run() -> RunContext:
 
 @contextmanager
 def run_context(run_id: UUID | None = None, actor: Any = None) -> Iterator[RunContext]:
-    """Set the run for a block of code, also for the threads that the store uses in it.
+    """Set the run for a block of code, including the threads that the store uses in it.
 
     Args:
         run_id: See :class:`RunContext`; by default that of the block around it.

@@ -51,7 +51,7 @@ class RunStates:
             waits = await session.save_run_state(result)
 
         It is stored with the session's agent, so that redactions reach it; what was redacted during
-        the run is masked. Call it after each run: of a run that has ended nothing is stored, and
+        the run is masked. Call it after each run: for a run that has ended, nothing is stored and
         an earlier state is removed. Returns whether the run waits for a person. ``wrapper`` is the
         context for a callable owner, by default that of the run.
 
@@ -70,7 +70,7 @@ class RunStates:
     async def take_run_state(
         self, agent: Agent[Any], *, wrapper: _Context | None = None, **options: Any
     ) -> RunState[Any, Agent[Any]] | None:
-        """Remove the stored state of a run and return it, to be decided about and resumed.
+        """Remove the stored state of a run and return it, to decide on its calls and resume it.
 
         ::
 
@@ -81,10 +81,10 @@ class RunStates:
                 result = await Runner.run(agent, state, session=session)
                 await session.save_run_state(result)
 
-        Of several callers only one gets it, because a state that is resumed twice calls its tools
-        twice. It is None if no run waits, or if the calls that it waits for are no longer in the
-        conversation, because it was rewound or cleared. An ``AdvancedDjangoSession`` switches to
-        the branch on which the run began.
+        Only one of several callers receives it, because a state that is resumed twice calls its
+        tools twice. It is None if no run waits, or if the calls that it waits for are no longer in
+        the conversation, because it was rewound or cleared. An ``AdvancedDjangoSession`` switches
+        to the branch on which the run began.
 
         ``agent`` is the one that the run began with, ``wrapper`` the context for a callable owner,
         and ``options`` are those of ``RunState.from_json``, such as ``context_override``. Raises

@@ -62,20 +62,20 @@ class DjangoSession(RunStates):
 
     Args:
         session_id: The id of the session, unique in its namespace and scope for all owners.
-        agent_id: The id of the agent in the session. Agents of one session have conversations of
-            their own.
-        owner: Whose session it is: a user, that user's primary key, or a callable that returns
-            one of them. It is called in the event loop at each use with the ``RunContextWrapper``
-            of the run, or None where there is no run; it may be async, and must be to ask the
-            database. Left out, only sessions without an owner are reached and created;
-            ``EVERYBODY`` reaches all sessions.
+        agent_id: The id of the agent in the session. Each agent of a session has its own
+            conversation.
+        owner: The owner: a user, that user's primary key, or a callable that returns one of them.
+            It is called in the event loop at each use with the ``RunContextWrapper`` of the run, or
+            None outside a run; it may be async, and must be async to query the database. If
+            omitted, only sessions without an owner are reached and created; ``EVERYBODY`` reaches
+            all sessions.
         namespace: The namespace of session ids.
-        scope: What the ids are unique in, inside the namespace; empty by default.
+        scope: A second level below the namespace, such as a tenant; empty by default.
         session_settings: The default number of items to read; a dict with the same keys is allowed.
         title: The title of a new session.
         metadata: The metadata of a new session, as JSON.
         using: The alias of the database. The default is the configured database, or the routers'
-            answer now; with a callable owner, at each use.
+            choice at this time; with a callable owner, at each use.
         create: Whether the first item creates the session. The default is True, except with
             ``owner=EVERYBODY``. False for sessions that are created elsewhere, so that a deleted
             session is not created again.
@@ -86,7 +86,7 @@ class DjangoSession(RunStates):
         compaction: How the conversation is summarized when it becomes long, by the Runner after a
             run and by :attr:`run_compaction`. None, the default, never summarizes it.
         model: The name of the model that answers, for the figures of usage and cost: the SDK does
-            not tell it to sessions. The attribute can be assigned before another run.
+            not pass it to sessions. The attribute can be assigned before another run.
 
     Attributes:
         session_id: The id of the session.
@@ -96,8 +96,8 @@ class DjangoSession(RunStates):
 
     Raises:
         InvalidIdError: The session id, the agent id, the namespace or the scope is invalid.
-        ConfigurationError: The owner is None. One who cannot own sessions, such as an anonymous
-            user, is refused at the first use.
+        ConfigurationError: The owner is None. A user who cannot own sessions, such as an anonymous
+            one, is refused at the first use.
     """
 
     session_id: str
@@ -285,8 +285,8 @@ class DjangoSession(RunStates):
         optional, and the ``wrapper`` of a run. Under the Runner, errors are logged.
 
         Raises:
-            AttributeError: The session was created without ``compaction``. The SDK recognizes by it
-                that the session is not compacted.
+            AttributeError: The session was created without ``compaction``. From this, the SDK
+                recognizes that the session is not compacted.
             SessionConflictError: The conversation has changed meanwhile, or a call waits for its
                 result. Nothing was changed.
             StaleSessionError: Content was redacted meanwhile. Nothing was changed.
@@ -323,7 +323,7 @@ class DjangoSession(RunStates):
 
             RunConfig(call_model_input_filter=session.redact_model_input)
 
-        It asks the database for redactions before each call: one statement, if there were none.
+        It queries the redactions before each call: one statement, if there were none.
 
         Args:
             data: What the Runner passes.

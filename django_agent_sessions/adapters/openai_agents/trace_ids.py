@@ -16,8 +16,9 @@ def trace_config(session: DjangoSession, config: RunConfig | None = None) -> Run
 
         await Runner.run(agent, "Hello", session=session, run_config=trace_config(session))
 
-    The session id is the ``group_id`` of the trace. It and the namespace are the metadata of the
-    trace, which its spans have as ``trace_metadata``. The owner, the scope and content are not.
+    The session id is the ``group_id`` of the trace. This id and the namespace are the metadata of
+    the trace, which its spans have as ``trace_metadata``. The owner, the scope and content are not
+    included.
 
     Args:
         session: The session of the run.

@@ -17,7 +17,7 @@ class EchoModel(Model):
     """A Strands model that answers ``You said: …`` with the user's last text.
 
     Args:
-        *answers: What it says first, one text for each call.
+        *answers: The first answers, one text for each call.
     """
 
     def __init__(self, *answers: str) -> None:

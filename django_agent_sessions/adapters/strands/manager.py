@@ -86,17 +86,17 @@ class DjangoSessionManager(LocalSessionManager):
 
     Args:
         session_id: The id of the session, unique in its namespace and scope for all owners.
-        owner: The user whose session it is, or that user's primary key. Left out, only sessions
+        owner: The user whose session it is, or that user's primary key. If omitted, only sessions
             without an owner are reached and created; ``EVERYBODY`` reaches all sessions.
         namespace: The namespace of session ids.
-        scope: What the ids are unique in, inside the namespace; empty by default.
+        scope: A second level below the namespace, such as a tenant; empty by default.
         title: The title of a new session.
         metadata: The metadata of a new session, as JSON.
         using: The alias of the database. The default is the configured database, or the routers'
-            answer now.
+            choice at this time.
         create: Whether a missing session is created. The default is True, except with
             ``owner=EVERYBODY``. False for sessions that are created elsewhere, such as for a chat,
-            so that a deleted session is not created again: raises
+            so that a deleted session is not created again; a missing session then raises
             ``SessionNotFoundError``.
         on_conflict: What to do when another process appended to the same conversation:
             ``"append"`` keeps both, ``"raise"`` raises ``SessionConflictError`` and writes
@@ -108,8 +108,8 @@ class DjangoSessionManager(LocalSessionManager):
 
     Raises:
         InvalidIdError: The session id or namespace is invalid.
-        ConfigurationError: ``on_conflict`` is neither, or the owner is None. One who cannot own
-            sessions, such as an anonymous user, is refused at the first use.
+        ConfigurationError: ``on_conflict`` has another value, or the owner is None. A user who
+            cannot own sessions, such as an anonymous one, is refused at the first use.
     """
 
     def __init__(

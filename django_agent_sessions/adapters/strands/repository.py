@@ -37,10 +37,10 @@ class DjangoSessionRepository(SessionRepository):
     :class:`~django_agent_sessions.adapters.strands.DjangoSessionManager`, which does not block it.
 
     Args:
-        owner: The user whose sessions these are, or that user's primary key. Left out, only
+        owner: The user whose sessions these are, or that user's primary key. If omitted, only
             sessions without an owner are reached and created; ``EVERYBODY`` reaches all sessions.
         namespace: The namespace of session ids.
-        scope: What the ids are unique in, inside the namespace; empty by default.
+        scope: A second level below the namespace, such as a tenant; empty by default.
         using: The alias of the database.
         create: Whether sessions can be created. The default is True, except with
             ``owner=EVERYBODY``.

@@ -45,11 +45,11 @@ class DjangoStorage:
     that waits for it.
 
     Args:
-        owner: The user whose sessions and objects these are, or that user's primary key. Left
-            out, only sessions and objects without an owner are reached and created; ``EVERYBODY``
-            reaches all sessions.
+        owner: The user whose sessions and objects these are, or that user's primary key. If
+            omitted, only sessions and objects without an owner are reached and created;
+            ``EVERYBODY`` reaches all sessions.
         namespace: The namespace of session ids and keys.
-        scope: What the ids are unique in, inside the namespace; empty by default.
+        scope: A second level below the namespace, such as a tenant; empty by default.
         using: The alias of the database.
         search_strategy: The search, which may also index each write; by default the SDK's keyword
             search in at most 1,000 keys.
