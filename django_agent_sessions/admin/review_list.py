@@ -36,7 +36,7 @@ class ReviewFilter(InputFilter):
         return bool(self.reviewable)
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
-        whose = [("mine", _("Assigned to me")), ("unassigned", _("Assigned to nobody"))]
+        whose = [("mine", _("Assigned to me")), ("unassigned", _("Unassigned"))]
         return [*Review.State.choices, *whose]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:

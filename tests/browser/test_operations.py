@@ -16,7 +16,7 @@ def test_a_person_deletes_all_that_match_and_reads_the_report(open_page):
     talk(5, namespace="sales")
     Session.objects.filter(pk=sessions[30].pk).update(legal_hold=True)
     page = open_page("/admin/agent_sessions/session/?namespace=support")
-    page.get_by_role("link", name="Act on all that match").click()
+    page.get_by_role("link", name="Act on all matching sessions").click()
     assert page.get_by_text("60 sessions match.").is_visible()
     confirm = page.get_by_label("Confirmation")
     page.get_by_label("Put under legal hold").check()

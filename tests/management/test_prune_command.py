@@ -78,7 +78,7 @@ def test_options_limit_it():
 
 def test_a_run_whose_time_is_over_asks_for_another():
     assert run("--limit", "0.000001").splitlines()[-1] == (
-        "The time is over; run the command again for the rest."
+        "Time limit reached: run the command again for the rest."
     )
     assert len(names()) == 5
 

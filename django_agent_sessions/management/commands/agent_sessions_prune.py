@@ -113,7 +113,7 @@ class Command(StoppableCommand):
         if report.skipped:
             self.stdout.write(f"{pluralize(report.skipped, 'session')} in use or changed: kept")
         if not report.finished:
-            self.stdout.write("The time is over; run the command again for the rest.")
+            self.stdout.write("Time limit reached: run the command again for the rest.")
 
     def _show(self, report: PruneReport) -> None:
         self._show_table(report)
