@@ -78,6 +78,6 @@ def test_the_page_of_versions_names_the_releases_that_are_tried():
         assert (
             f"| {distribution} | {minimum} or newer, below {below} "
             f"| the whole suite with {newest.rpartition('.')[0]}, "
-            "the contract kit with the last release of each minor "
+            "the contract kit with the last patch release of each minor version "
             f"from {minors[0]} to {minors[-1]} |"
         ) in page
