@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +51,7 @@ def key_database(tmp_path_factory, django_db_setup, django_db_blocker) -> Iterat
 def take(backup: Path) -> None:
     """Back the database of the sessions up, by its own program."""
     if IS_SQLITE:
-        database, copy = sqlite3.connect(name()), sqlite3.connect(backup)
-        database.backup(copy)
-        copy.close()
-        database.close()
+        copy_database(name(), backup)
     elif connection.vendor == "postgresql":
         run("pg_dump", "--clean", "--if-exists", f"--file={backup}")
     else:
@@ -64,13 +62,17 @@ def restore(backup: Path) -> None:
     """Replace the database of the sessions by a backup."""
     connection.close()
     if IS_SQLITE:
-        for end in ("-wal", "-shm"):
-            Path(name() + end).unlink(missing_ok=True)
-        shutil.copyfile(backup, name())
+        # Not as a file: a connection of another thread may have it open.
+        copy_database(backup, name())
     elif connection.vendor == "postgresql":
         run("psql", "--quiet", "--set=ON_ERROR_STOP=1", f"--file={backup}")
     else:
         run("mariadb", f"--execute=source {backup}")
+
+
+def copy_database(source: str | Path, target: str | Path) -> None:
+    with closing(sqlite3.connect(source)) as read, closing(sqlite3.connect(target)) as written:
+        read.backup(written)
 
 
 def name() -> str:
