@@ -39,6 +39,8 @@ def test_a_conversation_is_reviewed_on_a_phone(open_page, clerk, scripts):
     text = card.inner_text()
     for words in ("in review", "assigned to grace", "refund", "<b>Ask</b> Tuesday.", "clerk"):
         assert words in text
+    # A click while the page is still loading may be lost on a busy machine.
+    page.wait_for_load_state()
     page.get_by_role("link", name="Edit…").click()
     page.get_by_role("button", name="Delete note").click()
     assert "Was it promised?" not in card.inner_text()
