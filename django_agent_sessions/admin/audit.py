@@ -39,6 +39,9 @@ from .list_rows import with_readable_titles
 from .pages import admin_url, private_path
 from .permissions import ReadOnlyAdmin, SessionPermission, may, reach, require
 
+_MOST_NAMED = 100
+"""Sessions that a search by session id finds; namespaces and scopes can have the same id."""
+
 _MAX_NAME = 80
 
 MAX_EVENTS = 100_000
@@ -133,7 +136,7 @@ class AuditEventAdmin(ReadOnlyAdmin):
     # Shows the search box; get_search_results defines the search.
     search_fields = ("actor",)
     # Not search_help_text: Django would use it as the only, invisible label of the search box.
-    search_hint = gettext_lazy("Name or key of an actor, or key of a session or message")
+    search_hint = gettext_lazy("Actor, session id, or key of an actor, session or message")
     ordering = ("-id",)
     actions = None
     fields = (
@@ -174,7 +177,7 @@ class AuditEventAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Search by actor, or by the key of a session or target."""
+        """Search by actor, session id, or the key of a session or target."""
         term = search_term.strip()
         if "\x00" in term:
             return queryset.none(), False
@@ -184,7 +187,9 @@ class AuditEventAdmin(ReadOnlyAdmin):
         try:
             key = UUID(term)
         except ValueError:
-            return queryset.filter(condition), False
+            named = Session.objects.using(queryset.db).filter(session_id=term)
+            sessions = list(named.values_list("pk", flat=True)[:_MOST_NAMED])
+            return queryset.filter(condition | Q(session__in=sessions)), False
         return queryset.filter(condition | Q(session=key) | Q(target=key)), False
 
     def change_view(

@@ -108,6 +108,14 @@ def test_events_are_found_by_session_actor_action_and_time(auditor, ada, bob):
     assert shown(auditor, q="nobody") == []
 
 
+def test_events_are_found_by_the_id_that_a_conversation_has_on_its_page(auditor, store):
+    session = store.open("chat-20501")
+    read = audit.record(Action.READ, session=session.id, actor=None)
+    audit.record(Action.READ, session=store.open("chat-2050").id, actor=None)
+
+    assert shown(auditor, q="chat-20501") == [read]
+
+
 @pytest.mark.parametrize(
     "query", ["session=x", "after=x", "actor_id=%00", "session=", "title=x", "reason__contains=a"]
 )
