@@ -49,7 +49,9 @@ def run_with_kills(operation: Operation, after: int, folder: Path) -> Operation:
     ("kind", "count", "after"),
     [("hold", 2000, 15), ("delete", 2000, 7), ("redact", 150, 20), ("export", 600, 5)],
 )
-def test_five_kills_neither_double_nor_leave_out_a_session(kind, count, after, settings, tmp_path):
+def test_five_kills_neither_double_nor_leave_out_a_session(
+    kind, count, after, settings, tmp_path, other_process
+):
     for name, value in storing_exports(tmp_path).items():
         setattr(settings, name, value)
     sessions = talk(count)
