@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -218,18 +216,13 @@ def test_the_documentation_shows_the_parameters_of_a_twin(kind, name):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_celery_task_that_is_delivered_twice_answers_once(monkeypatch) -> None:
-    def shared_task(**options: Any) -> Any:
-        assert options == {"bind": True, "acks_late": True, "reject_on_worker_lost": True}
-        return lambda function: function
-
-    monkeypatch.setitem(sys.modules, "celery", SimpleNamespace(shared_task=shared_task))
+def test_a_celery_task_that_is_delivered_twice_answers_once() -> None:
     reply = example("how-to/celery.md", "reply", model=OfflineStrandsModel())
     ada = User.objects.create_user("ada")
-    delivery = SimpleNamespace(request=SimpleNamespace(id=str(uuid4())))
+    delivered = {"args": (ada.pk, "talk", "Hello, my name is Ada."), "task_id": str(uuid4())}
 
-    text = "Hello, my name is Ada."
-    answers = {reply(delivery, ada.pk, "talk", text).strip() for _ in range(2)}
+    answers = {reply.apply(**delivered).get().strip() for _ in range(2)}
 
+    assert (reply.acks_late, reply.reject_on_worker_lost) == (True, True)
     assert len(answers) == 1
     assert SessionMessage.objects.filter(session__session_id="talk").count() == 2
