@@ -109,8 +109,8 @@ def _times(plan: Plan, measured: Measured) -> Iterator[str]:
     yield _comparison(reading, measured, {})
     if any(figures.fewer for figures in measured.values()):
         yield (
-            f"\\* Repeated less often than the others: {PATIENCE:g} seconds in all were enough "
-            "for it."
+            f"\\* Repeated less often than the others, because it had taken {PATIENCE:g} seconds "
+            "in all."
         )
 
 

@@ -22,5 +22,5 @@ def bytes_per_message(alias: str) -> str:
     size = table_size([WORDS_INDEX]) / count
     return (
         f"The full-text index, which is not among these bytes, adds {size:,.0f} for each message; "
-        "these messages are made of few words, and more words take more."
+        "these messages use few different words; a larger vocabulary takes more."
     )
