@@ -32,8 +32,8 @@ class OpenAIRedis(Sessions):
             raise UnavailableError("no Redis server answers") from error
         if not persistence["aof_enabled"]:
             self.remark = (
-                "The Redis server keeps no log (its default): a crash loses its latest writes, which "
-                "it had acknowledged."
+                "The Redis server keeps no log (its default): a crash loses its latest writes, "
+                "which it had acknowledged."
             )
 
     async def stop(self) -> None:
