@@ -118,6 +118,7 @@ def _materials() -> str:
     materials["metadata"]["timestamp"] = moment.isoformat().replace("+00:00", "Z")
     commit = _run("git", "rev-parse", "HEAD").strip()
     materials["serialNumber"] = uuid.uuid5(uuid.NAMESPACE_OID, commit).urn
+    materials["metadata"]["component"]["pedigree"] = {"commits": [{"uid": commit}]}
     return json.dumps(materials, indent=2) + "\n"
 
 
