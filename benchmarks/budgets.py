@@ -39,11 +39,11 @@ _ROWS = {
 ELSEWHERE = (
     ("statements of each operation", "asserted by the tests `tests/**/test_statements.py`"),
     (
-        "growth to 1,000,000 and 10,000,000 messages: at most 1.2×",
+        "growth to 1,000,000 and 10,000,000 messages, at most 1.2×",
         "measured by `python -m benchmarks.scale.growth`",
     ),
     (
-        "a page of the API's session list: the same at page 1,000 as at page 1",
+        "a page of the API's session list, the same at page 1,000 as at page 1",
         "measured by `python -m benchmarks.rest`",
     ),
     ("a message to 200 streams of events", "measured by `make bench-events`"),
@@ -100,7 +100,7 @@ def judge(alias: str, measured: Measured) -> Iterator[Verdict]:
                 continue
             ratio = mine / others[best]
             told = f"{1 / ratio:.1f}× as fast" if budget.most < 1 else f"{ratio:.2f}×"
-            against = f"{best}, the best of {len(others)}" if len(others) > 1 else best
+            against = f"{best}, the fastest of {len(others)}" if len(others) > 1 else best
             against = budget.label or against
             if missing:
                 against += f" (not measured: {', '.join(missing)})"

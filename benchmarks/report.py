@@ -88,7 +88,7 @@ def _pictures(database: Database) -> str:
 
 
 def _times(plan: Plan, measured: Measured) -> Iterator[str]:
-    yield "Milliseconds. Writing:"
+    yield "Writing, in milliseconds:"
     writing = {
         "append 0": "append, 0 there",
         "append some": f"{plan.some:,} there",
@@ -98,7 +98,7 @@ def _times(plan: Plan, measured: Measured) -> Iterator[str]:
     }
     rates = [(f.rate and f"{f.rate:,.0f}") or DASH for f in measured.values()]
     yield _comparison(writing, measured, {f"{plan.concurrent} at once (messages/s)": rates})
-    yield "Reading:"
+    yield "Reading, in milliseconds:"
     reading = {
         "restore 10": "restore 10",
         "restore some": f"restore {plan.some:,}",
@@ -109,8 +109,8 @@ def _times(plan: Plan, measured: Measured) -> Iterator[str]:
     yield _comparison(reading, measured, {})
     if any(figures.fewer for figures in measured.values()):
         yield (
-            f"\\* Repeated less often than the others, because it had taken {PATIENCE:g} seconds "
-            "in all."
+            "\\* Repeated fewer times than the others, because an operation is not repeated after "
+            f"{PATIENCE:g} seconds in all."
         )
 
 
@@ -175,7 +175,8 @@ def _verdicts(verdicts: Sequence[Verdict]) -> str:
         limit = allowed.replace("at most", "≤").replace("at least", "≥")
         rows.append([f"{subject}: {limit}", _short(against), ", ".join(map(_judged, found))])
     elsewhere = "\n".join(f"- {subject}: {where}" for subject, where in ELSEWHERE)
-    return f"{table(['budget', 'against', 'measured'], rows, 'lll')}\n\n{elsewhere}"
+    judged = table(["budget", "against", "measured"], rows, "lll")
+    return f"{judged}\n\nOther budgets:\n\n{elsewhere}"
 
 
 def _judged(verdict: Verdict) -> str:
@@ -185,5 +186,5 @@ def _judged(verdict: Verdict) -> str:
 
 
 def _short(store: str) -> str:
-    name, comma, rest = store.partition(", the best of ")
+    name, comma, rest = store.partition(", the fastest of ")
     return f"{_SHORT.get(name, name)}{comma}{rest}"

@@ -21,6 +21,6 @@ def bytes_per_message(alias: str) -> str:
     count = SessionMessage.objects.using(alias).count()
     size = table_size([WORDS_INDEX]) / count
     return (
-        f"The full-text index, which is not among these bytes, adds {size:,.0f} for each message; "
-        "these messages use few different words; a larger vocabulary takes more."
+        f"The full-text index, which is not included, adds {size:,.0f} bytes for each message, and "
+        "more for a larger vocabulary than the few words of these messages."
     )

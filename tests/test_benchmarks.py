@@ -90,7 +90,7 @@ def test_a_budget_against_several_stores_is_against_the_best_of_them():
 
     (verdict,) = (verdict for verdict in judge("postgresql", measured) if verdict.kept is not None)
 
-    assert verdict.against.startswith("LangGraph PostgresSaver, the best of 2 (not measured: ")
+    assert verdict.against.startswith("LangGraph PostgresSaver, the fastest of 2 (not measured: ")
     assert not verdict.kept
 
 

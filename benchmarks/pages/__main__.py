@@ -61,7 +61,10 @@ def main() -> int:
             connection.close()
     print(
         table(
-            ["what", "ours", "against", "theirs", "ratio", "processor", "budget", ""],
+            [
+                *("what", "this package", "against", "measured there"),
+                *("ratio", "processor ratio", "budget", "result"),
+            ],
             rows,
             "lrlrrrrl",
         )

@@ -23,8 +23,8 @@ class StrandsS3(Repository):
     packages = ("strands-agents", "boto3", "moto")
     longest = 1_000
     remark = (
-        "S3SessionManager asks for each message by itself: its longest conversation here has "
-        "1,000 messages, for which one restore takes seconds."
+        "S3SessionManager requests each message separately. Its longest conversation here has "
+        "1,000 messages, because one restore of them takes seconds."
     )
 
     async def start(self) -> None:
