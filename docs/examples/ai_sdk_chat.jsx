@@ -83,7 +83,7 @@ export function Chat({ id, initialMessages }) {
   );
 }
 
-// An error is a problem (RFC 9457), which the AI SDK passes on as a text.
+// An error is a problem (RFC 9457), which the AI SDK passes on as a string.
 function explained(error) {
   try {
     return JSON.parse(error.message).detail;

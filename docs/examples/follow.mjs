@@ -14,7 +14,7 @@ export async function follow(url, tell, { headers = {}, signal, fetch = globalTh
     if (answer?.ok) {
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       let text = "";
-      // A lost connection is like an ended one: the next one continues after the last event.
+      // A lost connection is treated like an ended one: the next continues after the last event.
       for (let piece; !(piece = await reader.read().catch(() => ({ done: true }))).done; ) {
         const events = (text + piece.value).split("\n\n");
         text = events.pop();

@@ -155,7 +155,7 @@ def test_tokens_and_cost_of_a_user_this_month(ada, settings):
     make_session("Hello", "Hi", owner=ada, tokens=(3, 2), model="m")
     usage.roll_up(until=timezone.now() + timedelta(seconds=1))
 
-    assert pasted("Tokens and cost of a user this month")["this_month"](ada) == (3, 2, 3)
+    assert pasted("A user's tokens and cost this month")["this_month"](ada) == (3, 2, 3)
 
 
 def test_sessions_by_metadata(ada, eve, client):

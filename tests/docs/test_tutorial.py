@@ -132,7 +132,7 @@ def test_the_tutorial_leads_to_a_chat_page_with_redaction(project) -> None:
         assert "You said: Hello again" in browser.send("/say/", text="Hello again")
         assert "chat-1" in browser.open("/admin/agent_sessions/session/")
         audit = browser.open("/admin/agent_sessions/auditevent/")
-        assert "Asked for by the user" in audit
+        assert "Requested by the user" in audit
         assert CARD not in audit
 
     assert run(search, folder) == "False\n"

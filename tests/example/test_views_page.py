@@ -192,7 +192,7 @@ def test_what_is_taken_back_is_not_known_to_the_next_agent(ada) -> None:
     answer = page.say_to_strands(request_of(ada, "Do you have my card number?"), "talk")
     assert answer.content == b"No, our conversation holds no card number.\n"
     event = AuditEvent.objects.get(action="redacted")
-    assert (event.actor_id, event.reason) == (str(ada.pk), "She asked us to")
+    assert (event.actor_id, event.reason) == (str(ada.pk), "Requested by the user")
 
 
 # Each of these is written otherwise in JSON, and most in Python's repr.

@@ -4,7 +4,7 @@ import { AssistantCloud } from "assistant-cloud";
 
 /**
  * @param {string} baseUrl where django_agent_sessions.rest.chat.assistant_ui.urls is included
- * @param {() => Promise<string | null>} fetchToken asks your site for a JWT with `exp`; null: not logged in
+ * @param {() => Promise<string | null>} fetchToken gets a JWT with `exp` from your site, or null if no user is logged in
  */
 export function threadsOf(baseUrl, fetchToken) {
   return new AssistantCloud({ baseUrl, authToken: fetchToken, telemetry: false });
