@@ -188,7 +188,8 @@ class AuditEventAdmin(ReadOnlyAdmin):
             key = UUID(term)
         except ValueError:
             named = Session.objects.using(queryset.db).filter(session_id=term)
-            sessions = list(named.values_list("pk", flat=True)[:_MOST_NAMED])
+            reached = reach(request, SessionPermission.VIEW_AUDIT).filter(named)
+            sessions = list(reached.values_list("pk", flat=True)[:_MOST_NAMED])
             return queryset.filter(condition | Q(session__in=sessions)), False
         return queryset.filter(condition | Q(session=key) | Q(target=key)), False
 

@@ -10,12 +10,15 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.db import connection
+from django.db.models import Q
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
 from django_agent_sessions import audit
 from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.models.access import AccessRule
+from django_agent_sessions.store import SessionStore
 
 from .people import staff
 
@@ -114,6 +117,24 @@ def test_events_are_found_by_the_id_that_a_conversation_has_on_its_page(auditor,
     audit.record(Action.READ, session=store.open("chat-2050").id, actor=None)
 
     assert shown(auditor, q="chat-20501") == [read]
+
+
+class Support(AccessRule):
+    """Permissions are valid in one namespace."""
+
+    def sessions(self, user, action):
+        return None if super().sessions(user, action) is None else Q(namespace="support")
+
+
+def test_sessions_out_of_reach_do_not_hide_one_with_the_same_id(auditor, settings, monkeypatch):
+    settings.AGENT_SESSIONS = {"ACCESS": f"{__name__}.Support"}
+    monkeypatch.setattr("django_agent_sessions.admin.audit._MOST_NAMED", 1)
+    events = [
+        audit.record(Action.READ, session=SessionStore(namespace=name).open("main").id, actor=None)
+        for name in ("sales", "support", "travel")
+    ]
+
+    assert shown(auditor, q="main") == [events[1]]
 
 
 @pytest.mark.parametrize(
