@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.governance import legal_hold
-from django_agent_sessions.models import AuditEvent, Operation, Session
+from django_agent_sessions.models import AuditEvent, Operation, Session, deletion
 from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS
 
 from .pages import ReasonForm, ask_reason_response, selected_reason_form
@@ -72,7 +72,7 @@ def _ask(
     form: ReasonForm,
     intro: str,
 ) -> HttpResponse:
-    sessions = list(reach(request, *_REQUIRED).filter(queryset))
+    sessions = _selected(request, queryset)
     return ask_reason_response(model_admin, request, form, sessions, action=action, intro=intro)
 
 
@@ -84,11 +84,15 @@ def _change_each(
 ) -> int:
     """Return the number of sessions that were changed."""
     changed, reason = 0, form.cleaned_data["reason"]
-    for session in list(reach(request, *_REQUIRED).filter(queryset)):
+    for session in _selected(request, queryset):
         # A session may have been deleted after it was selected.
         with suppress(SessionNotFoundError):
             changed += change(session.pk, reason=reason, actor=request.user, using=queryset.db)
     return changed
+
+
+def _selected(request: HttpRequest, queryset: QuerySet[Session]) -> list[Session]:
+    return list(reach(request, *_REQUIRED).filter(queryset.defer(*deletion.ENCRYPTED)))
 
 
 def _report(

@@ -176,7 +176,7 @@ def start_view(model_admin: Any, request: HttpRequest) -> HttpResponse:
 
 def _samples(request: HttpRequest, sessions: Any) -> list[tuple[Session, str]]:
     """Return the first sessions with their titles, where the user may read them."""
-    rows = with_readable_titles(sessions[:SAMPLES])
+    rows = with_readable_titles(sessions.defer("metadata", "origin")[:SAMPLES])
     readable = reach(request, SessionPermission.READ).among(rows)
     return [(row, displayable(row.title) if row.pk in readable else "") for row in rows]
 

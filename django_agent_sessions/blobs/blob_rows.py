@@ -8,11 +8,12 @@ from typing import TypeAlias
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from django_agent_sessions.content import codec
 from django_agent_sessions.content.blob_refs import references
 from django_agent_sessions.content.exact_json import BLOB_MARKER
+from django_agent_sessions.exceptions import EncryptionError
 from django_agent_sessions.models import Blob, BlobReference, Session, SessionMessage
 from django_agent_sessions.models.deletion import LockedSessions
 from django_agent_sessions.models.fields import CorruptPayload
@@ -73,11 +74,16 @@ def _uses(
     with_binaries = SessionMessage.objects.using(using).filter(
         _holds("message") | _holds("redact_message"), pk__in=messages
     )
-    wanted = {
-        (key, reference.sha256)
-        for key, *columns in with_binaries.values_list("pk", "message", "redact_message")
-        for _, reference in references(columns)
-    }
+    try:
+        wanted = _uses_of(with_binaries)
+    except EncryptionError:
+        wanted = set()
+        for message in with_binaries.values_list("pk", flat=True):
+            try:
+                wanted |= _uses_of(with_binaries.filter(pk=message))
+            except EncryptionError:
+                # Like a corrupt message; its key may have been destroyed.
+                wanted |= {use for use in stored if use[0] == message}
     suspects = {message for message, sha256 in stored.keys() - wanted}
     unreadable = {
         row.pk
@@ -87,6 +93,14 @@ def _uses(
     # A corrupt message may be repaired, and then needs its binaries.
     wanted |= {use for use in stored if use[0] in unreadable}
     return stored, wanted
+
+
+def _uses_of(rows: QuerySet[SessionMessage]) -> set[_Use]:
+    return {
+        (key, reference.sha256)
+        for key, *columns in rows.values_list("pk", "message", "redact_message")
+        for _, reference in references(columns)
+    }
 
 
 def create_references(using: str, session: UUID, uses: Collection[tuple[UUID, str]]) -> None:

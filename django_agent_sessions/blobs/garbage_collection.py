@@ -138,7 +138,7 @@ def _drop_unused(using: str, session: UUID, *, dry_run: bool) -> int:
     used = BlobReference.objects.filter(blob=OuterRef("pk"))
     rows = Blob.objects.using(using).filter(session=session)
     with transaction.atomic(using):
-        Session.objects.using(using).select_for_update().filter(pk=session).first()
+        Session.objects.using(using).select_for_update().only("pk").filter(pk=session).first()
         before = rows.count()
         # A process without BLOB_STORAGE may have changed messages.
         for messages in _messages(using, session):

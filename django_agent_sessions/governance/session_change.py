@@ -117,6 +117,9 @@ class _OutdatedPlanError(Exception):
     """Rows were written since the plan was made."""
 
 
+_WITHOUT_CONTENT = (AuditEvent.Action.DELETED, AuditEvent.Action.HELD, AuditEvent.Action.RELEASED)
+"""Actions for which the session's key may have been destroyed."""
+
 _last_step: ContextVar[Callable[[SessionChange], None] | None] = ContextVar(
     "agent_sessions_last_step", default=None
 )
@@ -157,7 +160,7 @@ def change(
     reason = "" if action is None else reasons.clean_reason(action, reason, what=what)
     alias = bridge.database(using)
     joined = in_caller_transaction(connections[alias])
-    unread = ENCRYPTED if action is AuditEvent.Action.DELETED else ()
+    unread = ENCRYPTED if action in _WITHOUT_CONTENT else ()
     searches_left = 0 if joined else _MAX_SEARCHES
 
     def lock() -> Session:

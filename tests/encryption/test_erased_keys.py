@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,23 @@ from django.db import connection, connections, transaction
 from django.urls import reverse
 from django.utils import timezone
 
+from django_agent_sessions.blobs.garbage_collection import collect
 from django_agent_sessions.exceptions import EncryptionKeyError
-from django_agent_sessions.governance import erased_keys
+from django_agent_sessions.governance import erased_keys, legal_hold
 from django_agent_sessions.governance.erasure import erase, verify
+from django_agent_sessions.governance.redaction import Find, redact
+from django_agent_sessions.governance.redaction.originals import purge_originals
 from django_agent_sessions.governance.retention import prune
-from django_agent_sessions.models import AuditEvent, DataKey, Session, SessionMessage, deletion
+from django_agent_sessions.models import (
+    AuditEvent,
+    Blob,
+    BlobReference,
+    DataKey,
+    Session,
+    SessionMessage,
+    deletion,
+)
+from django_agent_sessions.models.functions import has_no_original
 from django_agent_sessions.store import SessionStore
 from tests.encryption.test_encryption import stored, user
 
@@ -284,6 +297,75 @@ def test_the_api_deletes_a_session_without_its_key(encrypt, ada, client):
 
     assert answer.status_code == 204, answer.content
     assert not Session.objects.exists()
+
+
+@pytest.fixture
+def lost(encrypt, ada):
+    """A session of Ada's under legal hold, with a replaced message, whose key was destroyed."""
+    encrypted = encrypt(METADATA=True)
+    mine = SessionStore(owner=ada)
+    session = mine.open("hers", title="Lisbon", metadata={"note": "a word"})
+    agent = mine.agents.open(session)
+    mine.append(agent, user("one"))
+    legal_hold.hold(session.id, reason="case 1")
+    mine.messages.update(agent, 0, user("two"))
+    encrypted.destroy_keys(keys_of(ada))
+    return session
+
+
+def test_a_legal_hold_is_released_without_the_key(lost, ada):
+    assert legal_hold.release(lost.id, reason="settled")
+    assert legal_hold.hold(lost.id, reason="case 2")
+    assert legal_hold.release(lost.id, reason="settled, too")
+    assert SessionStore(owner=ada).delete("hers")
+
+    assert not Session.objects.exists()
+
+
+def test_the_actions_of_the_list_release_and_hold_without_the_key(lost, root):
+    url = reverse("admin:agent_sessions_session_changelist")
+    for name, held in (("release_selected", False), ("hold_selected", True)):
+        asked = {"action": name, "_selected_action": [str(lost.id)]}
+        assert "hers" in root.post(url, asked).content.decode()
+        root.post(url, {**asked, "reason": "A restored backup"})
+        assert Session.objects.filter(legal_hold=held).exists()
+
+
+def test_the_page_of_all_matches_needs_no_key(lost, root):
+    assert "hers" in root.get(reverse("admin:agent_sessions_session_all")).content.decode()
+
+
+def test_originals_of_other_owners_are_purged_without_the_key(encrypt, settings, ada, bob):
+    encrypted = encrypt()
+    settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "REDACTION_KEEP_ORIGINAL": True}
+    for person in (ada, bob):
+        mine = SessionStore(owner=person)
+        session = mine.open(person.username, title="Lisbon")
+        mine.append(mine.agents.open(session), user("a secret"))
+        redact(session.id, Find("a secret"), reason="a ticket")
+    encrypted.destroy_keys(keys_of(ada))
+    later = timezone.now() + timedelta(days=1)
+
+    with pytest.raises(EncryptionKeyError, match="destroyed"):
+        purge_originals(before=later)
+
+    rows = SessionMessage.objects.exclude(has_no_original())
+    assert list(rows.values_list("session__session_id", flat=True)) == ["ada"]
+
+
+def test_files_of_other_owners_are_collected_without_the_key(blob_folder, encrypt, ada, bob):
+    encrypted = encrypt()
+    image = {"image": {"format": "png", "source": {"bytes": bytes(200_000)}}}
+    for person in (ada, bob):
+        mine = SessionStore(owner=person)
+        agent = mine.agents.open(mine.open(person.username, title="Lisbon"), dialect="strands")
+        mine.append(agent, {"role": "user", "content": [image]})
+    BlobReference.objects.filter(session__owner=bob).delete()
+    encrypted.destroy_keys(keys_of(ada))
+
+    assert collect().rows == 1
+
+    assert list(Blob.objects.values_list("session__session_id", flat=True)) == ["ada"]
 
 
 def test_a_command_names_the_missing_key(encrypt, ada):

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
-from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.exceptions import EncryptionError, SessionNotFoundError
 from django_agent_sessions.governance.session_change import SessionChange, change
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.models.functions import has_no_original
@@ -46,18 +46,27 @@ def purge_originals(
 
     Returns:
         The number of originals, without those of sessions under legal hold.
+
+    Raises:
+        EncryptionError: A session cannot be decrypted. The others were purged.
     """
     alias = bridge.database(using)
     if before is None:
         before = timezone.now() - timedelta(seconds=conf.get_settings().REDACTION_ORIGINAL_TTL)
-    count = 0
+    count, failure = 0, None
     for sessions in _redacted_sessions(alias):
         old = _originals(alias, before).filter(session__in=sessions)
         if dry_run:
             count += old.count()
             continue
         for session in list(old.order_by().values_list("session_id", flat=True).distinct()):
-            count += _purge_session(alias, session, before, actor)
+            try:
+                count += _purge_session(alias, session, before, actor)
+            except EncryptionError as error:
+                # Originals of other owners must not outlive their time.
+                failure = failure or error
+    if failure is not None:
+        raise failure
     return count
 
 
