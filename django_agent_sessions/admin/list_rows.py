@@ -18,6 +18,7 @@ from django_agent_sessions.exceptions import EncryptionError
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
 from django_agent_sessions.queries.beginnings import beginning, beginning_columns
 from django_agent_sessions.queries.search import excerpt_of
+from django_agent_sessions.queries.titles import with_titles
 
 from .formatting import html, join_html
 
@@ -56,15 +57,7 @@ def with_readable_titles(rows: Any) -> list[Session]:
     try:
         return list(rows)
     except EncryptionError:
-        found: list[Session] = list(rows.defer("title"))
-    for row in found:
-        try:
-            row.refresh_from_db(fields=["title"])
-        except EncryptionError as error:
-            # The list is for all owners, and one of them may have no key any more.
-            logger.warning("the title of session %s cannot be decrypted: %s", row.pk, error)
-            row.title = ""
-    return found
+        return with_titles(rows.defer("title"))
 
 
 def opening_words(sessions: Collection[UUID], using: str) -> dict[UUID, str]:

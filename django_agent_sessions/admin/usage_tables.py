@@ -31,6 +31,7 @@ from .formatting import (
     format_tokens,
     has_prices,
 )
+from .list_rows import with_readable_titles
 from .permissions import SessionPermission, reach
 from .usage_range import UsageRange
 
@@ -307,7 +308,7 @@ class UsageTables:
             rows = rows.filter(last_activity_at__gt=moment)
         column = "cost" if self._range.sort == "cost" else "message_count"
         rows = rows.order_by(F(column).desc(nulls_last=True), "-id").defer("metadata", "origin")
-        sessions = list(rows[:SHOWN])
+        sessions = with_readable_titles(rows[:SHOWN])
         readable = reach(self._request, SessionPermission.READ).among(sessions)
         most = max(map(self._now, sessions), default=0)
         return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from io import StringIO
 from typing import Any
 
@@ -10,7 +11,9 @@ from django.core.exceptions import ValidationError
 from django.core.management import call_command
 from django.db import connection
 from django.db.models import Subquery
+from django.utils import timezone
 
+from django_agent_sessions import usage
 from django_agent_sessions.content import codec
 from django_agent_sessions.exceptions import (
     EncryptedSearchError,
@@ -205,3 +208,23 @@ def test_the_admins_pages_show_the_titles_that_can_be_decrypted(encrypted, ada, 
     assert "about bob" in page
     assert "about ada" not in page
     assert "of-ada" in page
+
+
+def test_the_usage_page_and_the_api_show_the_titles_that_can_be_decrypted(
+    encrypted, ada, bob, admin_client
+):
+    for person in (ada, bob):
+        SessionStore(owner=person).open(f"of-{person}", title=f"about {person}")
+    usage.roll_up(until=timezone.now() + timedelta(minutes=1))
+    DataKey.objects.filter(owner=str(ada.pk)).delete()
+    encrypted.forget()
+
+    page = admin_client.get("/admin/agent_sessions/usagerollup/?days=7").content.decode()
+    rows = admin_client.get("/api/sessions/?scope=all").json()["results"]
+
+    assert "about bob" in page
+    assert "of-ada" in page
+    assert {row["session_id"]: row["title"] for row in rows} == {
+        "of-ada": "",
+        "of-bob": "about bob",
+    }

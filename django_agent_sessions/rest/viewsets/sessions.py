@@ -19,6 +19,7 @@ from rest_framework.response import Response
 from django_agent_sessions import serving
 from django_agent_sessions.conf import get_settings
 from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.exceptions import EncryptionError
 from django_agent_sessions.governance import quotas, session_deletion
 from django_agent_sessions.governance.reasons import clean_reason
 from django_agent_sessions.interchange import export_markdown, export_sessions
@@ -31,6 +32,7 @@ from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.queries import replicas
 from django_agent_sessions.queries.search import MAX_QUERY_LENGTH, find_sessions
+from django_agent_sessions.queries.titles import with_titles
 from django_agent_sessions.rest.access import SCOPE_OWN
 from django_agent_sessions.rest.base import (
     FileNegotiation,
@@ -157,9 +159,17 @@ class SessionViewSet(SessionDetailAPI):
                 sessions = sessions.filter(pk__in=result.sessions)
                 more["search"] = {"truncated": result.truncated, "limited": result.limited}
             sessions = serializer.setup_eager_loading(sessions)
-            if values:
-                sessions = sessions.values_list(*ROW_COLUMNS, *replicas.VERSION_ONLY, named=True)
-            rows: Sequence[Any] = paginator.paginate_queryset(sessions, request, view=self)
+            columns = (*ROW_COLUMNS, *replicas.VERSION_ONLY)
+            try:
+                rows: Sequence[Any] = paginator.paginate_queryset(
+                    sessions.values_list(*columns, named=True) if values else sessions,
+                    request,
+                    view=self,
+                )
+            except EncryptionError:
+                # The key of one owner may have been destroyed.
+                untitled = sessions.defer("title", "metadata", "origin")
+                rows = with_titles(paginator.paginate_queryset(untitled, request, view=self))
             return rows
 
         rows = replicas.list_sessions(request, read)

@@ -1,0 +1,23 @@
+"""Titles of the sessions of several owners, some of whom may have no key any more."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from django_agent_sessions.exceptions import EncryptionError
+from django_agent_sessions.models import Session
+
+logger = logging.getLogger(__name__)
+
+
+def with_titles(rows: Iterable[Session]) -> list[Session]:
+    """Read the deferred titles one by one; those that cannot be decrypted are empty."""
+    found = list(rows)
+    for row in found:
+        try:
+            row.refresh_from_db(fields=["title"])
+        except EncryptionError as error:
+            logger.warning("the title of session %s cannot be decrypted: %s", row.pk, error)
+            row.title = ""
+    return found
