@@ -41,6 +41,11 @@ PEOPLE = [
 ]
 PARTS = [{"type": "text", "text": "And Porto?"}]
 CONTENT = {"role": "user", "parts": PARTS}
+REPLACEMENT = {
+    "parent_id": None,
+    "format": "ai-sdk/v6",
+    "content": {"id": "{mine}", "role": "user", "parts": [{"type": "text", "text": "Forged"}]},
+}
 
 
 class Team(AccessRule):
@@ -93,6 +98,7 @@ ASKS = [
         writes=True,
     ),
     Ask("message", "put", "/v1/threads/{key}/messages/{mine}", OWN, {"content": CONTENT}),
+    Ask("messages", "post", "/v1/threads/{key}/messages", OWN, REPLACEMENT, writes=True),
     Ask(
         "title",
         "post",
@@ -159,9 +165,9 @@ def said_by_client(trip: Talk, ada: Any) -> str:
 
 
 @pytest.mark.parametrize("client", PEOPLE, indirect=True)
-@pytest.mark.parametrize("one", ASKS, ids=lambda one: f"{one.method} {one.route}")
+@pytest.mark.parametrize("one", ASKS, ids=lambda one: f"{one.method} {one.route} {one.needs}")
 def test_a_chat_is_open_to_whom_it_is_shared_with(trip, ada, client, one, request):
-    mine = said_by_client(trip, ada) if "{mine}" in one.path else ""
+    mine = said_by_client(trip, ada) if "{mine}" in f"{one.path}{one.body}" else ""
     said = SessionMessage.objects.filter(session=trip.session.id).count()
     who = request.node.callspec.params["client"]
     allowed = one.needs in MAY.get(who, ())

@@ -32,16 +32,20 @@ _ID_LENGTH = 32
 
 
 class ThreadWriter:
-    """The client's messages of one session."""
+    """The client's messages of one session; without ``may_replace``, none of them is replaced."""
 
-    def __init__(self, store: SessionStore, session: Session) -> None:
+    def __init__(
+        self, store: SessionStore, session: Session, *, may_replace: bool = False
+    ) -> None:
         self._store = store
         self._session = session
+        self._may_replace = may_replace
 
     def keep(self, parent: str | None, name: str, content: dict[str, Any]) -> str:
         """Store a message unless it is stored already, because clients send whole threads again.
 
-        Returns its id, which is the content's ``id`` if it has one. Raises the store's errors, and
+        Returns its id, which is the content's ``id`` if it has one. Raises the store's errors,
+        ``SessionNotFoundError`` if it may not replace the message with this id, and
         ``ValidationError`` if the parent does not exist or is the message itself.
         """
         own_id = _own_id(content)
@@ -144,6 +148,8 @@ class ThreadWriter:
         name = name or stored.get("format", "")
         if stored.get("content") == content and stored.get("format") == name:
             return
+        if not self._may_replace:
+            raise SessionNotFoundError(f"session {row.pk} has no message that may be replaced")
         # The parent stays the same, so that no message becomes its own ancestor.
         parent_id = stored.get("parent_id")
         payload = {

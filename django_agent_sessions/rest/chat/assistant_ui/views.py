@@ -218,7 +218,8 @@ class MessagesView(AssistantUIView):
         row = self.writable_session(thread)
         fields = self.read_body(MessageRequest)
         quotas.check_bytes(row.owner_id, self.body_size, self.using)
-        keeper = ThreadWriter(self.store_of(row), row)
+        may_replace = self.has_permissions(row, SessionPermission.CHANGE)
+        keeper = ThreadWriter(self.store_of(row), row, may_replace=may_replace)
         message_id = keeper.keep(fields.get("parent_id"), fields["format"], fields["content"])
         return Response({"message_id": message_id})
 
@@ -231,7 +232,7 @@ class MessageView(AssistantUIView):
         row = self.session(thread, SessionPermission.CHANGE)
         content = self.read_body(ContentRequest)["content"]
         quotas.check_bytes(row.owner_id, self.body_size, self.using)
-        ThreadWriter(self.store_of(row), row).change(message, content)
+        ThreadWriter(self.store_of(row), row, may_replace=True).change(message, content)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
