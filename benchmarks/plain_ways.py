@@ -31,7 +31,7 @@ from django_agent_sessions.sql import (
     message_writes,
 )
 from django_agent_sessions.sql import prepared_statements as prepared
-from django_agent_sessions.store import _append_groups, _base, _content_writes, _first_write
+from django_agent_sessions.store import _append_groups, _content_writes
 from django_agent_sessions.store._counters import move_counters
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY
 
@@ -254,10 +254,6 @@ def _append_then_count(
     return first
 
 
-def _save(using: str, row: Any) -> None:
-    row.save(using=using, force_insert=True)
-
-
 def _text_or_list(value: Any) -> Any:
     return value if isinstance(value, list) else str(value)
 
@@ -271,13 +267,6 @@ MECHANISMS = (
         _patched((message_writes, "append", _append)),
     ),
     Mechanism(
-        "`insert_row`",
-        "sql/cursors.py",
-        "`Model.save`",
-        [("append 0", _OPENAI)],
-        _patched((_base, "insert_row", _save), (_first_write, "insert_row", _save)),
-    ),
-    Mechanism(
         "first messages as one statement",
         "sql/first_messages.py",
         "a statement for each row, in one transaction",
@@ -289,7 +278,7 @@ MECHANISMS = (
         "appends committed together",
         "db/groups.py",
         "a commit for each",
-        [("at once", _STORE), ("at once", _OPENAI)],
+        [("at once", _OPENAI)],
         _patched((bridge._own_pool, "_together", None)),
     ),
     Mechanism(

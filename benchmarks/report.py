@@ -109,8 +109,8 @@ def _times(plan: Plan, measured: Measured) -> Iterator[str]:
     yield _comparison(reading, measured, {})
     if any(figures.fewer for figures in measured.values()):
         yield (
-            "\\* Repeated fewer times than the others, because an operation is not repeated after "
-            f"{PATIENCE:g} seconds in all."
+            "\\* Repeated fewer times than the others, because an operation that has taken "
+            f"{PATIENCE:g} seconds in all is not repeated."
         )
 
 

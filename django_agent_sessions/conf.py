@@ -226,7 +226,8 @@ class AgentSessionsSettings:
     LISTEN_DATABASE: str | None = None
     """Alias of the connection that runs PostgreSQL's ``LISTEN``, so that new messages are streamed
     at once and the database is polled only every 15 seconds. It must be the sessions' database, not
-    through a pooler in transaction mode. Requires psycopg 3."""
+    through a pooler in transaction mode. Requires psycopg 3.2 or
+    newer."""
 
     REPLICA_DATABASE: str | None = None
     """Alias of a replica of the sessions' database. The API and the admin read lists of sessions

@@ -1,4 +1,4 @@
-"""Quoted names, cursors and inserts for raw SQL."""
+"""Quoted names, cursors and values for raw SQL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any
 
 import django
-from django.db import connections, models, transaction
+from django.db import models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 from django.db.models.signals import post_save, pre_save
@@ -118,27 +118,6 @@ def sqlite_transaction(connection: BaseDatabaseWrapper) -> Iterator[Any]:
             raise
 
 
-def insert_row(using: str, row: models.Model) -> None:
-    """Insert a row in a fifth of the ORM's time; with the ORM if a project receives its signals."""
-    kind = type(row)
-    if has_listeners(kind):
-        row.save(using=using, force_insert=True)
-        return
-    connection = connections[using]
-    fields = kind._meta.concrete_fields
-    sql = _insert_statements.get((connection.vendor, kind))
-    if sql is None:
-        quote = connection.ops.quote_name
-        columns = ", ".join(quote(column_name(field)) for field in fields)
-        sql = _insert_statements[connection.vendor, kind] = (
-            f"INSERT INTO {quote(kind._meta.db_table)} ({columns}) "
-            f"VALUES ({', '.join(['%s'] * len(fields))})"
-        )
-    with quick_cursor(connection) as cursor:
-        cursor.execute(sql, row_values(row, connection))
-    row._state.adding, row._state.db = False, using
-
-
 def has_listeners(model: type[models.Model]) -> bool:
     """Return whether a project receives the signals of a model's saves."""
     if post_save.has_listeners(model):
@@ -156,6 +135,3 @@ def row_values(row: models.Model, connection: BaseDatabaseWrapper) -> list[Any]:
         field.get_db_prep_save(field.pre_save(row, True), connection)
         for field in row._meta.concrete_fields
     ]
-
-
-_insert_statements: dict[tuple[str, type[models.Model]], str] = {}

@@ -32,7 +32,6 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
 )
 from django_agent_sessions.models import Session
-from django_agent_sessions.sql.cursors import insert_row
 from django_agent_sessions.values import observing
 
 P = ParamSpec("P")
@@ -219,7 +218,7 @@ def insert_unique(using: str, row: models.Model, *, what: str) -> bool:
             return True
         try:
             with transaction.atomic(using) if joined else nullcontext():
-                insert_row(using, row)
+                row.save(using=using, force_insert=True)
         except IntegrityError as error:
             if is_duplicate(error):
                 return False

@@ -16,7 +16,6 @@ from django_agent_sessions.models import MessageFeedback, Session, SessionMessag
 from django_agent_sessions.models.content_field import update_one
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.holds import refuse_if_held
-from django_agent_sessions.sql.cursors import insert_row
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import FeedbackRecord
 
@@ -71,7 +70,7 @@ class Feedback(StorePart):
                     created_at=now,
                     updated_at=now,
                 )
-                insert_row(self.using, row)
+                row.save(using=self.using, force_insert=True)
                 self._changed(session)
             elif (row.value, row.comment) != (value, masked):
                 refuse_if_held(session, what)

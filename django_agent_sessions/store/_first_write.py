@@ -21,7 +21,6 @@ from django_agent_sessions.db.write_hooks import send_after_commit
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.sql import first_messages
-from django_agent_sessions.sql.cursors import insert_row
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import Append, SessionRecord, Usage, Written
 
@@ -207,7 +206,7 @@ class FirstWrite:
                 if self._session is None:
                     lock_session_row(self._using, self._append.agent.session)
                 for row in rows:
-                    insert_row(self._using, row)
+                    row.save(using=self._using, force_insert=True)
                 self._append.insert()
         except RetryError:
             return False

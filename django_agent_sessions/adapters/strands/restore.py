@@ -115,7 +115,7 @@ def _restore_conversation_manager(
             f"agent {record.agent_id!r} of session {record.session} was stored with the "
             f"conversation manager {stored}, and {current} cannot read its state: use the stored "
             "conversation manager, or clear conversation_manager_state and window with "
-            "SessionStore.update_agent, so that the agent starts with all messages"
+            "store.agents.update, so that the agent starts with all messages"
         ) from error
 
 

@@ -34,9 +34,7 @@ _ID_LENGTH = 32
 class ThreadWriter:
     """The client's messages of one session; without ``may_replace``, none of them is replaced."""
 
-    def __init__(
-        self, store: SessionStore, session: Session, *, may_replace: bool = False
-    ) -> None:
+    def __init__(self, store: SessionStore, session: Session, *, may_replace: bool = False) -> None:
         self._store = store
         self._session = session
         self._may_replace = may_replace
