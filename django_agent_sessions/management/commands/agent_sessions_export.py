@@ -57,7 +57,7 @@ class Command(StoppableCommand):
 
     stopped = (
         "Stopped. Files without the suffix .part are complete; the other sessions were not "
-        "exported. Run the command again with another PLACE."
+        f"exported. Run the command again with another PLACE, or for {STRANDS} with the same one."
     )
     help = (
         "Exports sessions: as JSON Lines for programs, as Markdown for people, or as the files of "
