@@ -35,6 +35,7 @@ from django_agent_sessions.values.records import (
     MessageRecord,
     PositionedPayload,
     TurnCost,
+    Usage,
 )
 
 from ._agent_states import BRANCH_NAMES, with_agent_lock
@@ -205,13 +206,17 @@ class BranchNames(StoreOperations):
 
         return with_agent_lock(self.using, agent, drop, what)
 
-    def save_cost(self, agent: AgentRecord, name: str, cost: TurnCost) -> int | None:
+    def save_cost(
+        self, agent: AgentRecord, name: str, cost: TurnCost, *, uncounted: Usage | None = None
+    ) -> int | None:
         """Store the usage of a branch's latest turn, as :meth:`Turns.save_cost` does."""
         what = f"storing the usage of agent {agent.agent_id!r}"
 
         def store(session: Session) -> int | None:
             branch = self.find(agent, name)
-            return None if branch is None else self.store.turns.save_cost(branch, cost)
+            if branch is None:
+                return None
+            return self.store.turns.save_cost(branch, cost, uncounted=uncounted)
 
         try:
             return with_agent_lock(self.using, agent, store, what)

@@ -107,14 +107,16 @@ class Turns(StorePart):
 
     asizes = twin(sizes)
 
-    def save_cost(self, agent: AgentRecord, cost: TurnCost) -> int | None:
+    def save_cost(
+        self, agent: AgentRecord, cost: TurnCost, *, uncounted: Usage | None = None
+    ) -> int | None:
         """Store the usage of the latest turn, and replace what was stored for it before.
-
-        The session's token counters change by the difference.
 
         Args:
             agent: The agent; its ``branch`` selects the branch.
             cost: The usage of the turn.
+            uncounted: The tokens to add to the session's counters; by default those that neither
+                the turn's messages nor its stored usage have reported.
 
         Returns:
             The number of the turn; None if the branch is empty and nothing was stored.
@@ -127,7 +129,7 @@ class Turns(StorePart):
         def store(unsure: bool) -> int | None:
             with tracked_atomic(self.using):
                 lock_session(self.using, agent.session)
-                return _store_cost(self.using, agent, cost)
+                return _store_cost(self.using, agent, cost, uncounted)
 
         return write(self.using, store, what=what)
 
@@ -210,7 +212,9 @@ def _details(details: Any) -> Any:
     return None if isinstance(details, CorruptPayload) else details
 
 
-def _store_cost(using: str, agent: AgentRecord, cost: TurnCost) -> int | None:
+def _store_cost(
+    using: str, agent: AgentRecord, cost: TurnCost, uncounted: Usage | None
+) -> int | None:
     counts = (
         conversation(using, agent)
         .order_by()
@@ -230,15 +234,18 @@ def _store_cost(using: str, agent: AgentRecord, cost: TurnCost) -> int | None:
         insert_cost(using, agent, turn, columns)
     else:
         rows.update(**columns)
-    # What the messages of the turn report is in the session's counters already.
-    of_turn = conversation(using, agent).filter(message_id__gte=counts["start"] or 0).order_by()
-    reported = of_turn.aggregate(read=Sum("input_tokens"), written=Sum("output_tokens"))
-    read, written = previous_tokens or (0, 0)
-    difference = Usage(
-        input_tokens=columns["input_tokens"] - max(read, reported["read"] or 0),
-        output_tokens=columns["output_tokens"] - max(written, reported["written"] or 0),
-    )
-    touch(using, agent.session, difference)
+    if uncounted is None:
+        # What the messages of the turn report is in the session's counters already.
+        of_turn = conversation(using, agent).filter(message_id__gte=counts["start"] or 0)
+        sums = of_turn.order_by().aggregate(Sum("input_tokens"), Sum("output_tokens"))
+        reported = [number or 0 for number in sums.values()]
+        new = columns["input_tokens"], columns["output_tokens"]
+        read, written = (
+            max(now, least) - max(before, least)
+            for now, before, least in zip(new, previous_tokens or (0, 0), reported, strict=True)
+        )
+        uncounted = Usage(input_tokens=read, output_tokens=written)
+    touch(using, agent.session, uncounted)
     return turn
 
 

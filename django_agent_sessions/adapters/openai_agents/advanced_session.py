@@ -267,11 +267,14 @@ class AdvancedDjangoSession(DjangoSession):
             return
         place, cost = self._memory.place, turn_cost(usage)
         async with self._queue.turn():
+            uncounted = self._usage.not_stored(result.context_wrapper)
             try:
-                await self._ask(
-                    lambda session: session.store_usage(place, cost),
+                turn = await self._ask(
+                    lambda session: session.store_usage(place, cost, uncounted),
                     wrapper or result.context_wrapper,
                 )
+                if turn is not None and uncounted is not None:
+                    self._usage.mark_stored(result.context_wrapper, uncounted)
             except (AgentSessionsError, Error) as error:
                 logger.warning(
                     "the usage of a run of session %s was not stored: %s",

@@ -209,15 +209,17 @@ class BranchSession(ConversationSession):
 
     # --- usage -------------------------------------------------------------------------------
 
-    def store_usage(self, place: CurrentBranch, cost: TurnCost) -> None:
-        """Store the usage of the latest turn of a branch."""
+    def store_usage(
+        self, place: CurrentBranch, cost: TurnCost, uncounted: Usage | None
+    ) -> int | None:
+        """Store the usage of the latest turn of a branch; return its number, if there is one."""
 
         def store(agent: AgentRecord) -> int | None:
             if place.agent not in (None, agent.id):
                 return None
-            return self.names.save_cost(agent, place.name, cost)
+            return self.names.save_cost(agent, place.name, cost, uncounted=uncounted)
 
-        self.on_conversation(store)
+        return self.on_conversation(store)
 
     def total_usage(self, branch_id: str | None) -> TurnCosts | None:
         """Return the usage of the session, or of a branch."""

@@ -35,15 +35,20 @@ class RunUsage:
 
     def of_items(self, items: Sequence[Any], wrapper: _Context | None) -> tuple[int, Usage] | None:
         """Return the item that the model wrote last, by its index, and what was not yet stored."""
-        stored = None if wrapper is None else self._stored.get(wrapper)
-        if wrapper is None or stored is None:
-            return None
-        read, written = (new - old for new, old in zip(_tokens(wrapper), stored, strict=True))
-        if read <= 0 and written <= 0:
+        spent = self.not_stored(wrapper)
+        if spent is None or max(spent.input_tokens or 0, spent.output_tokens or 0) <= 0:
             # Not every provider reports its usage.
             return None
         indexes = [index for index, item in enumerate(items) if _is_written_by_model(item)]
-        return (indexes or [len(items) - 1])[-1], Usage(0, read, written)
+        return (indexes or [len(items) - 1])[-1], spent
+
+    def not_stored(self, wrapper: _Context | None) -> Usage | None:
+        """Return what a run has reported and is not yet stored; None for an unknown run."""
+        if not isinstance(wrapper, RunContextWrapper) or wrapper not in self._stored:
+            return None
+        stored = self._stored[wrapper]
+        read, written = (new - old for new, old in zip(_tokens(wrapper), stored, strict=True))
+        return Usage(0, read, written)
 
 
 def _tokens(wrapper: _Context) -> tuple[int, int]:

@@ -121,6 +121,29 @@ async def test_the_usage_of_a_turn_is_not_counted_twice(reported):
     assert (found["input_tokens"], found["output_tokens"]) == (10, 5)
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["the same object", "another object"])
+async def test_the_usage_of_two_runs_in_a_turn_takes_nothing_away(again):
+    session = AdvancedDjangoSession("s")
+    await session.store_run_usage(await Runner.run(assistant(), "Hello", session=session))
+    result = await Runner.run(assistant(), [], session=session)
+    await (AdvancedDjangoSession("s") if again else session).store_run_usage(result)
+
+    assert await arun_orm(tokens) == (20, 10)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+async def test_the_usage_of_a_run_whose_items_were_compacted_is_counted_once(keep):
+    compaction = Server().compaction(least=1, keep_history=keep)
+    session = AdvancedDjangoSession("s", compaction=compaction)
+    result = await Runner.run(assistant(), "Hello", session=session)
+    assert await arun_orm(tokens) == (110, 15)
+    await session.store_run_usage(result)
+
+    assert await arun_orm(tokens) == (110, 15)
+    found: Any = await session.get_session_usage()
+    assert (found["input_tokens"], found["output_tokens"]) == (110, 15)
+
+
 def test_a_rewind_and_a_fork_count_no_token_again():
     asyncio.run(Runner.run(assistant(), "a", session=DjangoSession("s")))
     asyncio.run(Runner.run(assistant(), "b", session=DjangoSession("s")))
