@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import pytest
 from django.db import connection
 
 from django_agent_sessions import arun_orm
+from django_agent_sessions.db import bridge
+
+
+@pytest.fixture
+def one_thread(settings: Any) -> None:
+    """The pool has one thread at most: those of earlier tests have ended."""
+    settings.AGENT_SESSIONS = {"MAX_CONNECTIONS": 1}
+    for _ in range(1_000):
+        bridge._own_pool.dismiss()
+        if not bridge._own_pool.size:
+            return
+        time.sleep(0.01)
+    pytest.fail("a thread of the pool is still busy")
 
 
 @contextmanager

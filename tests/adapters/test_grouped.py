@@ -17,21 +17,17 @@ from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.store import SessionStore
 from tests.adapters.strands.agents import build, manager_of
-from tests.grouping import recorded, together
+from tests.grouping import one_thread, recorded, together
 from tests.store.cutting import commit_lost, cut
 from tests.texts import text_of
 
+__all__ = ["one_thread"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("one_thread")]
 
 groups = pytest.mark.skipif(connection.vendor == "mysql", reason="there each append is a commit")
 
 NUMBERS = range(4)
 CARD = "4111 1111 1111 1111"
-
-
-@pytest.fixture
-def one_thread(settings):
-    settings.AGENT_SESSIONS = {"MAX_CONNECTIONS": 1}
 
 
 class Items:

@@ -26,18 +26,14 @@ from django_agent_sessions.models import Session
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.records import AgentRecord, NewMessage, Usage
 from django_agent_sessions.values.run_context import SessionWrite, current_run, run_context
-from tests.grouping import recorded, together
+from tests.grouping import one_thread, recorded, together
 
 from .cutting import commit_lost, cut, user
 
+__all__ = ["one_thread"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("one_thread")]
 
 groups = pytest.mark.skipif(connection.vendor == "mysql", reason="there each append is a commit")
-
-
-@pytest.fixture
-def one_thread(settings):
-    settings.AGENT_SESSIONS = {"MAX_CONNECTIONS": 1}
 
 
 @pytest.fixture
