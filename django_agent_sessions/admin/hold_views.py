@@ -9,6 +9,7 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -17,7 +18,13 @@ from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.models import AuditEvent, Operation, Session, deletion
 from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS
 
-from .pages import ReasonForm, ask_reason_response, selected_reason_form
+from .pages import (
+    ReasonForm,
+    admin_url,
+    ask_reason_response,
+    returns_to,
+    selected_reason_form,
+)
 from .permissions import reach
 
 _REQUIRED = OPERATION_PERMISSIONS[Operation.Kind.HOLD]
@@ -41,8 +48,7 @@ def hold_selected(
         changed,
     )
     unchanged = _("Nothing changed: the sessions are already under legal hold or were deleted.")
-    _report(model_admin, request, changed, text, unchanged)
-    return None
+    return _report(model_admin, request, changed, text, unchanged)
 
 
 @admin.action(description=gettext_lazy("Release from legal hold"), permissions=["hold"])
@@ -60,8 +66,7 @@ def release_selected(
         changed,
     )
     unchanged = _("Nothing changed: none of the selected sessions is under legal hold.")
-    _report(model_admin, request, changed, text, unchanged)
-    return None
+    return _report(model_admin, request, changed, text, unchanged)
 
 
 def _ask(
@@ -97,8 +102,10 @@ def _selected(request: HttpRequest, queryset: QuerySet[Session]) -> list[Session
 
 def _report(
     model_admin: Any, request: HttpRequest, changed: int, text: str, unchanged: str
-) -> None:
+) -> HttpResponse | None:
     if changed:
         model_admin.message_user(request, text % {"count": changed}, messages.SUCCESS)
     else:
         model_admin.message_user(request, unchanged, messages.WARNING)
+    key = returns_to(request)
+    return None if key is None else redirect(admin_url(model_admin, "session_change", key))

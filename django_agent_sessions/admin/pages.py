@@ -111,6 +111,12 @@ def selected_reason_form(action: AuditEvent.Action, request: HttpRequest) -> Rea
     return ReasonForm(action, request.POST if "reason" in request.POST else None)
 
 
+def returns_to(request: HttpRequest) -> str | None:
+    """Return the key of the session on whose page an action began; None for the list."""
+    key = request.POST.get("return_to")
+    return key if key in request.POST.getlist(helpers.ACTION_CHECKBOX_NAME) else None
+
+
 def ask_reason_response(
     model_admin: Any,
     request: HttpRequest,
@@ -131,5 +137,6 @@ def ask_reason_response(
         sessions=sessions,
         action=action.__name__,
         action_checkbox_name=helpers.ACTION_CHECKBOX_NAME,
+        return_to=returns_to(request),
         media=model_admin.media,
     )

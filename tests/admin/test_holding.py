@@ -44,6 +44,20 @@ def test_a_hold_asks_for_a_reason_first(officer, sessions):
     assert held() == set()
 
 
+def test_a_hold_that_began_on_a_conversation_returns_there(officer, sessions):
+    page = reverse("admin:agent_sessions_session_change", args=[sessions[0]])
+    asked = act(officer, "hold_selected", sessions[:1], return_to=sessions[0]).content.decode()
+    assert f'<input type="hidden" name="return_to" value="{sessions[0]}">' in asked
+    assert f'href="{page}">No, take me back' in asked
+
+    response = act(officer, "hold_selected", sessions[:1], reason="Case 7", return_to=sessions[0])
+    assert (response.status_code, response["Location"]) == (302, page)
+    assert held() == {sessions[0]}
+    response = act(officer, "release_selected", sessions[:1], reason="x", return_to=sessions[1])
+    assert response["Location"].startswith(reverse(LIST))
+    assert held() == set()
+
+
 @pytest.mark.parametrize("reason", ["", "   "])
 def test_without_a_reason_nothing_is_held(officer, sessions, reason):
     response = act(officer, "hold_selected", sessions, reason=reason)

@@ -174,6 +174,7 @@ def test_a_conversation_is_exported_for_a_lawyer_and_put_under_hold(begin, made)
     reader.look("Put under legal hold")
     reader.click("Put under legal hold", "button")
     reader.look("1 session is now under legal hold.")
+    reader.look("I promise you a full refund")
     assert Session.objects.get(legal_hold=True) == made.promised
 
 
