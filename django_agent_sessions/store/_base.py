@@ -56,7 +56,7 @@ class RetryPolicy:
     def after_conflict(self) -> bool:
         """Wait briefly after a conflict with another writer; return False when no retry is left."""
         self._conflicts_left -= 1
-        return self._conflicts_left > 0 and self._wait(_LONGEST_CONFLICT_WAIT, "conflict")
+        return self._conflicts_left >= 0 and self._wait(_LONGEST_CONFLICT_WAIT, "conflict")
 
     def after_outage(self) -> bool:
         """Wait after an outage or a lock timeout; return False when the time is used up."""

@@ -63,6 +63,17 @@ def objects(settings, monkeypatch) -> dict[Any, Any]:
     return granted
 
 
+def test_a_permission_for_one_session_opens_the_messages_of_its_chat(trip, objects, bob, settings):
+    settings.ROOT_URLCONF = "tests.rest.chat.test_everybody"
+    client, url = client_of(bob), f"/chat/{trip.session.id}/messages?scope=all"
+    objects[bob.pk, trip.session.id] = frozenset({VIEW})
+    assert client.get(url).status_code == 404
+
+    objects[bob.pk, trip.session.id] = frozenset({VIEW, READ})
+    assert "Lisbon" in body_of(client.get(url))
+    assert client.get(url.partition("?")[0]).status_code == 404
+
+
 ONE = [one for one in ABOUT_SOMETHING if not one.of_everybody]
 
 

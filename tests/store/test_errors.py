@@ -93,7 +93,7 @@ def test_what_the_database_refuses_is_one_of_our_errors_without_the_row(
 def test_a_position_that_is_taken_each_time_is_a_conflict_without_the_row(
     store, agent, settings, joined, count
 ):
-    settings.AGENT_SESSIONS = {"WRITE_RETRIES": 3}
+    settings.AGENT_SESSIONS = {"WRITE_RETRIES": 2}
     store.append(agent, user("a"))
     tries = []
 

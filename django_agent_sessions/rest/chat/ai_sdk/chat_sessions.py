@@ -144,22 +144,25 @@ class ChatSessionAPI(StreamingAPI):
         """
         sessions = Session.objects.using(self.using).filter(has_role(self.request.user))
         rows = self._in_namespace(sessions).annotate(**annotations)
-        session = self.find_session(rows, key)
+        session = self.find_session(rows.filter, key)
         if not self.has_permissions(session, SessionPermission.READ):
             raise Http404
         return session
 
-    def find_session(self, sessions: SessionQuerySet, key: str) -> Session:
-        """Return a session by the client's id, or by its primary key."""
+    def find_session(self, sessions: Callable[..., SessionQuerySet], key: str) -> Session:
+        """Return a session by the client's id, or by its primary key.
+
+        ``sessions`` returns those in reach, and takes look-ups by a primary key.
+        """
         try:
             validate_id(key, "id")
         except InvalidIdError:
             raise Http404 from None
-        rows = self.with_role(sessions.defer("metadata", "origin"))
         # Clients' ids are unique per user only.
-        row = rows.filter(owned_by_viewer(self.request.user), external_id=key).first()
+        rows = sessions().filter(owned_by_viewer(self.request.user), external_id=key)
+        row = self.with_role(rows.defer("metadata", "origin")).first()
         if row is None and (pk := parse_uuid(key)) is not None:
-            row = rows.filter(pk=pk).first()
+            row = self.with_role(sessions(pk=pk).defer("metadata", "origin")).first()
         if row is None:
             raise Http404
         return row
@@ -181,7 +184,7 @@ class ChatSessionAPI(StreamingAPI):
         Raises ``Http404`` if the session is out of reach.
         """
         query = self.request.query_params
-        session = self.find_session(self.accessible_sessions(), key)
+        session = self.find_session(self.accessible_sessions, key)
         if not self.has_permissions(session, SessionPermission.READ):
             raise Http404
         before = id_parameter(self.request, BEFORE, "a message")
