@@ -309,14 +309,13 @@ def _search_messages(query: str, sessions: SessionQuerySet, result: _Collected) 
     is_truncated = len(pairs) > MAX_MATCHES
     if index_configuration and not is_truncated:
         # Unordered, as the index returns them; `truncated` says whether there are more.
-        others = _locations(_matches_in(messages.filter(condition), chosen))
-        is_truncated = len(others) > MAX_MATCHES
-        pairs += others
+        pairs = list({*pairs, *_locations(_matches_in(messages.filter(condition), chosen))})
+        is_truncated = len(pairs) > MAX_MATCHES
     result.truncated = result.truncated or is_truncated
     result.limited = result.limited or (limited and not index_configuration)
     # Primary keys are ordered by time.
     pairs.sort(key=lambda pair: (pair[2] == MAIN_BRANCH, pair[1].int))
-    newest = {session: message for session, message, _ in pairs}
+    newest = {session: message for session, message, _ in pairs[-MAX_MATCHES:]}
     keys = _keys(sessions.filter(pk__in=newest).order_by(), limit=len(newest))
     result.keys.update(keys)
     result.messages = {key: newest[key] for key in keys}

@@ -143,7 +143,7 @@ def test_more_matches_than_are_taken_are_said(say, monkeypatch):
 
     result = find_sessions("zebra", sessions=Session.objects.all(), content=True)
     assert result.truncated
-    assert 3 <= len(result.sessions) <= 4
+    assert found("zebra") == {"s-2", "s-3", "s-4"}
     assert not find_sessions("s-1", sessions=Session.objects.all(), content=True).truncated
 
 
@@ -272,8 +272,7 @@ def test_the_newest_are_found_of_what_too_many_messages_say(say, monkeypatch):
 
     result = find_sessions("zebra", sessions=Session.objects.all(), content=True)
     assert result.truncated
-    assert found("zebra") >= {"s-6", "s-7", "s-8"}
-    assert "s-0" not in found("zebra")
+    assert found("zebra") == {"s-6", "s-7", "s-8"}
 
 
 @on_postgresql
