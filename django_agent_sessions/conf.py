@@ -180,7 +180,7 @@ class AgentSessionsSettings:
 
     MAX_OWNER_BYTES: int | None = 5 * 1024**3
     """Maximum size of the messages and files that a user may have to add more in a request to the
-    API: a fork, a branch, a message of a chat client. It is summed at most once an hour, and kept
+    API: a fork, a branch, a message of a chat client. It is usually summed once an hour, and kept
     in the default cache. ``None`` for no limit."""
 
     PRICES: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

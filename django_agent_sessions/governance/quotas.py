@@ -3,7 +3,7 @@
 Requests check them, agents and commands do not: an acknowledged message is never refused because of
 a quota. A check does not lock, so that concurrent requests may exceed a quota by what they add.
 
-The bytes of an owner are summed at most once an hour, and kept in Django's default cache. What
+The bytes of an owner are usually summed once an hour, and kept in Django's default cache. What
 requests add is added to the kept sum; what agents add counts from the next sum on.
 """
 
