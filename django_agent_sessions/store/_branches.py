@@ -158,7 +158,7 @@ class Branches(StorePart):
 
         The agent's state is restored from a snapshot of that position if there is one. Otherwise
         the agent keeps its state, without the parts that refer to removed messages. A process that
-        runs the agent meanwhile has to reload it before its next write.
+        runs the agent meanwhile keeps its old messages: build the agent again.
 
         Args:
             agent: The agent.
