@@ -93,7 +93,7 @@ class AgentSessionsSettings:
 
     MAX_CONNECTIONS: int = 8
     """Maximum number of connections that a process opens per database for agents that run in an
-    event loop. Usually one is enough; others are opened only while the first waits for a lock."""
+    event loop. Usually one is enough; others are opened only after work has waited 0.1 seconds."""
 
     CONNECTION_SETUP: str | None = None
     """Dotted path of a callable that takes the connection and returns a context manager. Every
