@@ -186,7 +186,7 @@ def test_another_class_of_conversation_manager_is_refused_in_words_that_help():
         "'default'",
         "SlidingWindowConversationManager",
         "SummarizingConversationManager",
-        "SessionStore.update_agent",
+        "store.agents.update",
     ):
         assert word in said
 
