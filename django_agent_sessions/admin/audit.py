@@ -29,13 +29,13 @@ from django_agent_sessions import audit
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.queries.titles import with_readable_titles
 
 from .audit_descriptions import describe_details
 from .columns import moment_html
 from .filters import reject_nul
 from .input_filters import TimeFilter
 from .keyset_changelist import AFTER, KeysetChangeList
-from .list_rows import with_readable_titles
 from .pages import admin_url, private_path
 from .permissions import ReadOnlyAdmin, SessionPermission, may, reach, require
 

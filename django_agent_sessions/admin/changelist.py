@@ -25,6 +25,7 @@ from django_agent_sessions.models.roles import owns
 from django_agent_sessions.models.users import with_owners
 from django_agent_sessions.queries import replicas
 from django_agent_sessions.queries.search import SearchResult, find_sessions
+from django_agent_sessions.queries.titles import with_readable_titles
 
 from .columns import COLUMNS_PARAMETER, SessionColumnsMixin, possible_columns
 from .filters import first_feedback, leased_until, reject_nul
@@ -34,7 +35,6 @@ from .list_rows import (
     last_messages,
     opening_words,
     snippets,
-    with_readable_titles,
 )
 from .permissions import SessionPermission, may, may_act, reach
 from .review_list import reviews_of

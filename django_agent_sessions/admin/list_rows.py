@@ -18,7 +18,6 @@ from django_agent_sessions.exceptions import EncryptionError
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
 from django_agent_sessions.queries.beginnings import beginning, beginning_columns
 from django_agent_sessions.queries.search import excerpt_of
-from django_agent_sessions.queries.titles import with_titles
 
 from .formatting import html, join_html
 
@@ -50,14 +49,6 @@ class SessionRowData:
     last: ListedMessage | None = None
     status: str = ""
     """Why it does not run, if the column is shown: see ``run_status``."""
-
-
-def with_readable_titles(rows: Any) -> list[Session]:
-    """Return the sessions of a queryset; without the titles that cannot be decrypted."""
-    try:
-        return list(rows)
-    except EncryptionError:
-        return with_titles(rows.defer("title"))
 
 
 def opening_words(sessions: Collection[UUID], using: str) -> dict[UUID, str]:

@@ -26,10 +26,10 @@ from django_agent_sessions.governance.reasons import OPERATION_ACTIONS
 from django_agent_sessions.models import Operation, Session
 from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS
 from django_agent_sessions.queries import matching
+from django_agent_sessions.queries.titles import with_readable_titles
 
 from .changelist import SessionChangeList
 from .filters import is_filter
-from .list_rows import with_readable_titles
 from .pages import ReasonForm, admin_url, private_path, render
 from .permissions import SessionPermission, may, reach
 

@@ -33,11 +33,11 @@ from django_agent_sessions.governance.person_data import PersonData
 from django_agent_sessions.models import AuditEvent, MessageFeedback, Operation, Session
 from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS
 from django_agent_sessions.models.users import user_names
+from django_agent_sessions.queries.titles import with_readable_titles
 from django_agent_sessions.values.owners import owner_key
 
 from . import charts
 from .formatting import format_cost, format_integer, format_moment, format_tokens, has_prices
-from .list_rows import with_readable_titles
 from .pages import ReasonForm, admin_url, error_text, parse_key_or_404, private_path, render
 from .permissions import SessionPermission, may_act, reach, require
 from .usage_tables import (

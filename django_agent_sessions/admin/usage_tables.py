@@ -20,6 +20,7 @@ from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.users import user_names
+from django_agent_sessions.queries.titles import with_readable_titles
 
 from . import charts
 from .formatting import (
@@ -31,7 +32,6 @@ from .formatting import (
     format_tokens,
     has_prices,
 )
-from .list_rows import with_readable_titles
 from .permissions import SessionPermission, reach
 from .usage_range import UsageRange
 

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from typing import Any
 
 from django_agent_sessions.exceptions import EncryptionError
 from django_agent_sessions.models import Session
 
 logger = logging.getLogger(__name__)
+
+
+def with_readable_titles(rows: Any) -> list[Session]:
+    """Return the sessions of a queryset; without the titles that cannot be decrypted."""
+    try:
+        return list(rows)
+    except EncryptionError:
+        return with_titles(rows.defer("title"))
 
 
 def with_titles(rows: Iterable[Session]) -> list[Session]:
@@ -19,5 +28,8 @@ def with_titles(rows: Iterable[Session]) -> list[Session]:
             row.refresh_from_db(fields=["title"])
         except EncryptionError as error:
             logger.warning("the title of session %s cannot be decrypted: %s", row.pk, error)
+            row.title = ""
+        except Session.DoesNotExist:
+            # It was deleted after the page was read.
             row.title = ""
     return found
