@@ -82,7 +82,7 @@ def main() -> int:
         for one in wanted
         for line, _ in one.lines
     ]
-    head = ["mechanism", "file", "instead of", "line of the benchmark", "PostgreSQL", "SQLite"]
+    head = ["mechanism", "file", "instead of", "row of the benchmark", "PostgreSQL", "SQLite"]
     text = table(head, rows, "llllrr")
     if load > 1:
         busy = f"Other work kept the machine busy (load {load:.0f}): read the processor times."

@@ -215,6 +215,21 @@ def test_sqlite_without_immediate_transactions_is_a_warning(settings, second_dat
     assert "agent_sessions.W001" not in [number for number, _, _ in found(check_storage)]
 
 
+def test_a_sqlite_without_returning_is_an_error(settings, second_database, monkeypatch):
+    settings.AGENT_SESSIONS = {"DATABASE": "second"}
+    second_database["OPTIONS"]["transaction_mode"] = "IMMEDIATE"
+    monkeypatch.setattr("sqlite3.sqlite_version", "3.34.1")
+    monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 34, 1))
+
+    ((number, told, hint),) = found(check_storage)
+
+    assert number == "agent_sessions.E017"
+    assert "this Python has SQLite 3.34.1" in told
+    assert "3.35 or newer" in hint
+    monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 35, 0))
+    assert found(check_storage) == []
+
+
 @pytest.mark.parametrize(
     ("options", "level"),
     [

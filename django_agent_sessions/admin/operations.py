@@ -106,9 +106,11 @@ class OperationForm(ReasonForm):
         widget=forms.TextInput({"autocomplete": "off"}),
     )
 
-    def __init__(self, kinds: list[_Kind], data: Any) -> None:
+    def __init__(self, kinds: list[_Kind], data: Any, *, is_preview: bool = False) -> None:
         kind = data["kind"] if data and data.get("kind") in kinds else kinds[0]
-        super().__init__(OPERATION_ACTIONS[kind], data)
+        # A preview keeps what was entered, and requires nothing.
+        filled: Any = {"initial": data.dict()} if is_preview else {"data": data}
+        super().__init__(OPERATION_ACTIONS[kind], **filled)
         # The browser does not know what the chosen kind requires.
         self.use_required_attribute = False
         self.fields["kind"].choices = [(each.value, each.label) for each in kinds]  # type: ignore[attr-defined] # a ChoiceField
@@ -130,6 +132,7 @@ def start_view(model_admin: Any, request: HttpRequest) -> HttpResponse:
     # Imported here to keep the start of processes and commands fast.
     from django_agent_sessions import operations
 
+    from .redaction.bulk_preview import preview_matches
     from .redaction.forms import ScopeForm
 
     if not (kinds := _permitted_kinds(request)):
@@ -138,9 +141,13 @@ def start_view(model_admin: Any, request: HttpRequest) -> HttpResponse:
         matches = match_query(model_admin, request.user, request.GET)
     except IncorrectLookupParameters:
         return HttpResponseRedirect(admin_url(model_admin, "session_changelist"))
-    form, is_redaction = OperationForm(kinds, request.POST or None), _Kind.REDACT in kinds
     to_redact = request.POST if request.POST.get("kind") == _Kind.REDACT else None
-    scope = ScopeForm(None, to_redact) if is_redaction else None
+    scope = ScopeForm(None, to_redact) if _Kind.REDACT in kinds else None
+    is_preview = bool(scope and to_redact and to_redact.get("step") == "preview")
+    form = OperationForm(kinds, request.POST or None, is_preview=is_preview)
+    preview = None
+    if is_preview and scope and scope.is_valid():
+        preview = preview_matches(model_admin, request, matches.queryset, scope.scope())
     if form.is_valid() and (to_redact is None or (scope and scope.is_valid())):
         operation = operations.start(
             form.cleaned_data["kind"],
@@ -162,6 +169,7 @@ def start_view(model_admin: Any, request: HttpRequest) -> HttpResponse:
         "title": _("All sessions that match"),
         "form": form,
         "scope": scope,
+        "preview": preview,
         "words": matches.in_words(),
         "query": request.GET.get(SEARCH_VAR, "").strip(),
         "found": matches.found,

@@ -17,6 +17,8 @@ from django_agent_sessions.exceptions import ConfigurationError
 
 from .settings import requires_valid
 
+_OLDEST_SQLITE = (3, 35)
+
 
 def _asking_database(check: Callable[..., list[CheckMessage]]) -> Callable[..., list[CheckMessage]]:
     """Call a check with the alias of the database of sessions, if Django asks that database."""
@@ -189,6 +191,8 @@ def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
             )
         )
     configuration = connections[alias].settings_dict
+    if connections[alias].vendor == "sqlite":
+        problems += _check_sqlite_version(alias)
     if connections[alias].vendor == "sqlite" and (
         configuration.get("OPTIONS", {}).get("transaction_mode", "") or ""
     ).upper() not in {"IMMEDIATE", "EXCLUSIVE"}:
@@ -215,6 +219,24 @@ def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
             )
         )
     return problems
+
+
+def _check_sqlite_version(alias: str) -> list[CheckMessage]:
+    """Check that SQLite has ``RETURNING``, without which no message can be written."""
+    # Imported here because a Python for servers may be built without it.
+    import sqlite3
+
+    if sqlite3.sqlite_version_info >= _OLDEST_SQLITE:
+        return []
+    oldest = ".".join(map(str, _OLDEST_SQLITE))
+    return [
+        Error(
+            f"The sessions are in the SQLite database {alias!r}, and this Python has SQLite "
+            f"{sqlite3.sqlite_version}: no message can be written",
+            hint=f"Use a Python with SQLite {oldest} or newer, or another database.",
+            id="agent_sessions.E017",
+        )
+    ]
 
 
 def _check_isolation(alias: str, options: Mapping[str, Any]) -> list[CheckMessage]:

@@ -55,6 +55,8 @@ def lists(clerk: Any) -> Pages:
     yield "delete-held", address(others[3], "delete"), None
     yield "all", f"{LIST}all/?held=no", None
     yield "all-error", f"{LIST}all/?held=no", {"kind": "delete", "confirm": "no"}
+    redaction = {"kind": "redact", "what": "text", "text": example.SECRET, "step": "preview"}
+    yield "all-preview", f"{LIST}all/?held=no", redaction
     yield "all-none", f"{LIST}all/?namespace=none", None
     for name, operation in _operations(clerk).items():
         yield name, f"/admin/agent_sessions/operation/{operation.pk}/change/", None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from django_agent_sessions.models import Operation, Session
+from django_agent_sessions.models import Operation, Session, SessionMessage
 from django_agent_sessions.operations import run
 from tests.operations.making import begin, expire, talk
 
@@ -34,6 +34,25 @@ def test_a_person_deletes_all_that_match_and_reads_the_report(open_page):
     page.locator("[role=status]", has_text="Done").wait_for(timeout=60_000)
     assert page.get_by_role("link", name="support-30").is_visible()
     assert Session.objects.count() == 6
+
+
+def test_a_person_sees_what_a_redaction_would_change_and_starts_it(open_page):
+    talk(3, namespace="support")
+    page = open_page("/admin/agent_sessions/session/all/?namespace=support")
+    page.get_by_label("Redact", exact=True).check()
+    page.get_by_label("A text", exact=True).check()
+    page.get_by_label("The text").fill("4111")
+
+    page.get_by_role("button", name="Preview").click()
+
+    page.get_by_role("heading", name="Preview").wait_for()
+    assert page.locator("del", has_text="4111").count() == 3
+    assert page.get_by_label("The text").input_value() == "4111"
+    page.get_by_label("Reason").fill("Ticket 5121")
+    page.get_by_label("Confirmation").fill("redact")
+    page.get_by_role("button", name="Start").click()
+    page.locator("[role=status]", has_text="Done").wait_for(timeout=60_000)
+    assert not SessionMessage.objects.filter(text__contains="4111").exists()
 
 
 def test_a_person_goes_on_with_a_stopped_operation_and_cancels_another(open_page, clerk):

@@ -82,7 +82,7 @@ def build_preview(viewer: Viewer, result: Redaction) -> dict[str, Any]:
         "here": here,
         "shown": len(page),
         "more": here - len(page),
-        "groups": _groups(viewer, page),
+        "groups": group_places(viewer, page),
         "messages": result.messages,
         "rows": {kind: len(keys) for kind, keys in rows.items()},
         "columns": [label for name, label in _COLUMN_LABELS.items() if name in columns],
@@ -109,7 +109,8 @@ def count_unsearched_messages(result: Redaction) -> int:
     return sum(len(each.unread) for each in (result, *result.forks))
 
 
-def _groups(viewer: Viewer, hits: Sequence[Hit]) -> list[Group]:
+def group_places(viewer: Viewer, hits: Sequence[Hit]) -> list[Group]:
+    """Return the places as the template shows them, in groups."""
     messages = _message_rows(viewer, {h.place.key for h in hits if h.place.kind == "message"})
     groups: dict[tuple[Any, ...], Group] = {}
     for hit in hits:
