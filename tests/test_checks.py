@@ -225,7 +225,7 @@ def test_a_sqlite_without_returning_is_an_error(settings, second_database, monke
 
     assert number == "agent_sessions.E017"
     assert "this Python has SQLite 3.34.1" in told
-    assert "3.35 or newer" in hint
+    assert hint == "Use a Python with SQLite 3.35 or newer, or another database."
     monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 35, 0))
     assert found(check_storage) == []
 

@@ -34,8 +34,8 @@ def cascade_unless_held(
 ) -> None:
     """Delete a user's sessions with the user; an ``on_delete``.
 
-    Raises ``LegalHoldError``, a ``ProtectedError``, if a session is under legal hold. Sessions in
-    another database are deleted after the user: see ``models.users.delete_elsewhere``.
+    If a session is under legal hold, Django makes a plain ``ProtectedError`` of the error. Sessions
+    in another database are deleted after the user: see ``models.users.delete_elsewhere``.
     """
     beside = users_are_beside(bridge.database())
     if not beside:

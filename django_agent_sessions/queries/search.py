@@ -312,7 +312,9 @@ def _search_messages(query: str, sessions: SessionQuerySet, result: _Collected) 
         pairs = list({*pairs, *_locations(_matches_in(messages.filter(condition), chosen))})
         is_truncated = len(pairs) > MAX_MATCHES
     result.truncated = result.truncated or is_truncated
-    result.limited = result.limited or (limited and not index_configuration)
+    # The index finds all but where its candidates are those of all sessions.
+    is_complete = bool(index_configuration and not chosen)
+    result.limited = result.limited or (limited and not is_complete)
     # Primary keys are ordered by time.
     pairs.sort(key=lambda pair: (pair[2] == MAIN_BRANCH, pair[1].int))
     newest = {session: message for session, message, _ in pairs[-MAX_MATCHES:]}

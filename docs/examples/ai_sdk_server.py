@@ -30,7 +30,7 @@ class SupportChat(ChatView):
             model=settings.SUPPORT_MODEL,
             tools=[weather],
             session_manager=await DjangoSessionManager.load(
-                chat.session_id, owner=chat.owner, create=False
+                chat.session_id, owner=chat.owner, scope=chat.scope, create=False
             ),
             callback_handler=None,
         )

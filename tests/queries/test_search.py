@@ -276,6 +276,22 @@ def test_the_newest_are_found_of_what_too_many_messages_say(say, monkeypatch):
 
 
 @on_postgresql
+@override_settings(AGENT_SESSIONS={"FULL_TEXT_SEARCH": "simple", "SEARCH_CANDIDATES": 3})
+def test_what_many_chosen_sessions_may_hide_is_said(say, ada, monkeypatch):
+    say("others", *["zebra"] * 9)
+    say("mine", "a zebra")
+    say("mine-2", *["hello"] * 3)
+    Session.objects.exclude(session_id="others").update(owner=ada)
+    own = Session.objects.owned_by(ada)
+
+    assert not find_sessions("zebra", sessions=own, content=True).limited
+    monkeypatch.setattr(search, "MAX_SESSIONS_IN_SCOPE", 1)
+    assert find_sessions("zebra", sessions=own, content=True).limited
+    # Nobody else's messages decide it.
+    assert find_sessions("gondola", sessions=own, content=True).limited
+
+
+@on_postgresql
 @pytest.mark.parametrize("name", ["simple'); --", "", "a b", "a.b.c"])
 def test_what_cannot_name_a_configuration_gets_into_no_statement(say, name):
     with (

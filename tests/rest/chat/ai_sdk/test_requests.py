@@ -272,6 +272,17 @@ def test_the_address_of_the_page_before_names_the_chat_whatever_its_id_is(browse
     assert [one["parts"][0]["text"] for one in before.json()] == ["0", "1"]
 
 
+@pytest.mark.parametrize("api", ["api/support", "strands", "openai"])
+def test_a_chat_with_a_key_is_stored_in_that_session_whatever_its_scope(browser, ada, api):
+    scoped = SessionStore(owner=ada, scope="shop").open("main")
+    other = SessionStore(owner=ada).open("main")
+
+    browser.ask(api, str(scoped.id), "Hello")
+
+    assert SessionMessage.objects.filter(session=scoped.id).count() == 2
+    assert not SessionMessage.objects.filter(session=other.id).exists()
+
+
 def test_nothing_that_is_said_is_in_what_is_logged_of_a_message():
     said = parse_chat_request(message(text("A secret"), file(filename="../s\x07ecret.png")), LIMITS)
     assert said.files[0].name == "secret.png"
