@@ -74,6 +74,17 @@ def test_a_hold_without_a_reason_is_refused(session, change, reason):
 
 
 @pytest.mark.parametrize("change", [legal_hold.hold, legal_hold.release])
+def test_a_hold_that_changes_nothing_checks_the_reason(session, change):
+    change(session.id, reason="case 1")
+    events = said()
+
+    with pytest.raises(ReasonRequiredError):
+        change(session.id, reason="")
+
+    assert said() == events
+
+
+@pytest.mark.parametrize("change", [legal_hold.hold, legal_hold.release])
 def test_a_session_that_is_not_there_cannot_be_held(db, change):
     with pytest.raises(SessionNotFoundError):
         change(uuid.uuid4(), reason="case 1")
