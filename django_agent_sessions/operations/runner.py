@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -80,7 +81,8 @@ def run(
     except _NotOursError:
         runner.clean_up()
     except BaseException as error:
-        runner.stop(type(error).__name__)
+        # Other exceptions end the process, as Ctrl-C does.
+        runner.stop(type(error).__name__ if isinstance(error, Exception) else "")
         raise
     return rows.first()
 
@@ -88,23 +90,33 @@ def run(
 def run_waiting(*, seconds: float | None = None, using: str | None = None) -> list[Operation]:
     """Carry out all operations that wait or were stopped, oldest first; return what was run.
 
-    One that fails is logged, and stays stopped. Files of old exports are deleted.
+    One that raises an error is logged, and returned as stopped. Files of old exports are deleted.
     """
     alias, ends = bridge.database(using), None if seconds is None else time.monotonic() + seconds
     delete_expired_exports(using=alias)
     ran = []
     waiting = Operation.objects.using(alias).filter(free(timezone.now())).order_by("pk")
-    for key in list(waiting.values_list("pk", flat=True)):
+    for operation in list(waiting):
         left = None if ends is None else ends - time.monotonic()
         if left is not None and left <= 0:
             break
         try:
-            operation = run(key, seconds=left, using=alias)
-        except Exception:  # one operation's error must not stop the others
-            logger.exception("Operation %s stopped", key)
-            continue
-        ran += [] if operation is None else [operation]
+            result = run(operation.pk, seconds=left, using=alias)
+        except Exception as error:  # one operation's error must not stop the others
+            logger.exception("Operation %s stopped", operation.pk)
+            result = _read_stopped(operation, error)
+        ran += [] if result is None else [result]
     return ran
+
+
+def _read_stopped(operation: Operation, error: Exception) -> Operation:
+    """Read an operation again that raised an error; without a connection, return what is known."""
+    with suppress(Exception):
+        operation.refresh_from_db()
+    if not operation.is_over:
+        # The error may have prevented that its row says so.
+        operation.status, operation.problem = _Status.STOPPED, type(error).__name__
+    return operation
 
 
 @dataclass

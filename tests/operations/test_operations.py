@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.core.exceptions import PermissionDenied
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
+from django.db import OperationalError
 from django.utils import timezone
 
 from django_agent_sessions import operations
@@ -19,8 +23,10 @@ from django_agent_sessions.governance import legal_hold, reviews
 from django_agent_sessions.governance.erasure import erase
 from django_agent_sessions.governance.erasure_receipt import hashed
 from django_agent_sessions.governance.retention import prune
+from django_agent_sessions.management.commands import agent_sessions_run_operations
 from django_agent_sessions.models import AuditEvent, Operation, Session, SessionMessage
 from django_agent_sessions.operations import runner
+from django_agent_sessions.queries import matching
 from tests.admin.people import grant
 
 from .making import EVERYTHING, SECRET, begin, carry_out, expire, officer, storing_exports, talk
@@ -286,6 +292,19 @@ class TestGoingOn:
         assert operations.resume(operation)
         assert finished(operation).done == 3
 
+    def test_the_end_of_its_process_is_no_error(self, user):
+        talk(1)
+        operation = begin("hold", user)
+
+        def press_ctrl_c(now: Operation) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            carry_out(operation, progress=press_ctrl_c)
+
+        operation.refresh_from_db()
+        assert (operation.status, operation.problem) == ("stopped", "")
+
     def test_one_session_that_fails_does_not_hold_up_the_others(self, user, monkeypatch):
         sessions = talk(5)
         hold = legal_hold.set_locked
@@ -311,6 +330,148 @@ class TestGoingOn:
 
         assert ran.skipped == 6
         assert [key for key, _, _ in ran.report] == [str(each.pk) for each in sessions[:4]]
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """The primary keys of operations that raise an error, which quotes content."""
+    keys: set[UUID] = set()
+
+    def fail(operation: Operation) -> Any:
+        if operation.pk in keys:
+            raise RuntimeError(SECRET)
+        return matching.sessions_of(operation)
+
+    monkeypatch.setattr(runner, "sessions_of", fail)
+    return keys
+
+
+class TestTheCommand:
+    """What ``agent_sessions_run_operations`` prints, and its exit status."""
+
+    def run(self, *args: str) -> tuple[list[str], str]:
+        """Return the lines of the output, and the error, which sets the exit status to 1."""
+        out = io.StringIO()
+        with pytest.raises(CommandError) as caught:
+            call_command("agent_sessions_run_operations", *args, stdout=out)
+        assert caught.value.returncode == 1
+        assert SECRET not in out.getvalue() + str(caught.value)
+        return out.getvalue().splitlines(), str(caught.value)
+
+    def test_an_operation_that_raises_is_named_and_the_others_go_on(self, user, broken):
+        talk(3)
+        raising, other = begin("hold", user), begin("release", user)
+        broken.add(raising.pk)
+
+        lines, error = self.run("--once")
+
+        assert lines == [
+            f"hold {raising.pk}: stopped; 0 done, 0 unchanged, 0 skipped, 0 failed",
+            f"release {other.pk}: done; 0 done, 3 unchanged, 0 skipped, 0 failed",
+        ]
+        assert error == (
+            f"hold {raising.pk}: an error stopped it (RuntimeError, see the log); the next run "
+            "continues it"
+        )
+
+    def test_an_operation_whose_row_cannot_be_read_is_named(self, user, broken, monkeypatch):
+        operation = begin("hold", user)
+        broken.add(operation.pk)
+
+        def fail(self: Operation, **options: Any) -> None:
+            raise OperationalError("the connection is lost")
+
+        monkeypatch.setattr(Operation, "refresh_from_db", fail)
+
+        assert f"hold {operation.pk}: an error stopped it (RuntimeError" in self.run("--once")[1]
+
+    def test_a_lost_permission_is_named(self, user):
+        operation = begin("hold", user)
+        type(user).objects.update(is_active=False)
+
+        lines, error = self.run("--once")
+
+        assert lines[0].startswith(f"hold {operation.pk}: stopped;")
+        assert error == (
+            f"hold {operation.pk}: the user who started it may no longer do this: cancel it in "
+            "the admin"
+        )
+
+    def test_failed_sessions_are_counted(self, user, storage):
+        talk(2)
+        operation = begin("export", user)
+        shutil.rmtree(storage)
+        storage.write_text("a file, so that the storage has no directory")
+
+        lines, error = self.run("--once")
+
+        assert lines == [f"export {operation.pk}: done; 0 done, 0 unchanged, 0 skipped, 2 failed"]
+        assert error == (
+            f"export {operation.pk}: 2 sessions failed; the report in the admin names them"
+        )
+
+    def test_a_cancelled_operation_is_no_error(self, user, broken, monkeypatch):
+        operation = begin("hold", user)
+        broken.add(operation.pk)
+        monkeypatch.setattr(
+            runner._Runner, "stop", lambda self, problem: operations.cancel(operation)
+        )
+
+        call_command("agent_sessions_run_operations", "--once", stdout=io.StringIO())
+
+        operation.refresh_from_db()
+        assert operation.status == "cancelled"
+
+    def test_a_worker_goes_on_after_an_error(self, user, broken, monkeypatch):
+        talk(1)
+        operation = begin("hold", user)
+        broken.add(operation.pk)
+        clock = Clock(monkeypatch)
+        clock.steps = [broken.clear, clock.press_ctrl_c]
+        out = io.StringIO()
+
+        with pytest.raises(KeyboardInterrupt):
+            call_command("agent_sessions_run_operations", stdout=out)
+
+        states = [line.split(";")[0] for line in out.getvalue().splitlines()]
+        assert states == [f"hold {operation.pk}: stopped", f"hold {operation.pk}: done"]
+
+    def test_a_worker_with_a_limit_names_at_its_end_what_is_left(self, user, broken, monkeypatch):
+        first, second = begin("hold", user), begin("hold", user)
+        broken.update([first.pk, second.pk])
+        clock = Clock(monkeypatch)
+        clock.steps = [lambda: broken.remove(first.pk)]
+
+        lines, error = self.run("--limit", "7")
+
+        assert [line.split(";")[0] for line in lines] == [
+            f"hold {first.pk}: stopped",
+            f"hold {second.pk}: stopped",
+            f"hold {first.pk}: done",
+            f"hold {second.pk}: stopped",
+        ]
+        assert str(second.pk) in error
+        assert str(first.pk) not in error
+
+
+class Clock:
+    """The clock of the command; each pause does the next step."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.steps: list[Callable[[], None]] = []
+        monkeypatch.setattr(agent_sessions_run_operations, "time", self)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self.steps:
+            self.steps.pop(0)()
+
+    def press_ctrl_c(self) -> None:
+        raise KeyboardInterrupt
 
 
 def test_everything_is_what_the_kinds_need():
