@@ -216,8 +216,9 @@ class AgentSessionsSettings:
     files are public."""
 
     EXPORT_SECONDS: int = 7 * 24 * 60 * 60
-    """Seconds after which ``manage.py agent_sessions_run_operations`` deletes the files of an
-    export. A redaction or deletion does not change these files; an erasure deletes them."""
+    """Seconds for which the file of an export can be downloaded; after that,
+    ``manage.py agent_sessions_run_operations`` deletes it. A redaction or deletion does not change
+    the file; an erasure deletes it."""
 
     EVENTS_POLL_SECONDS: int | float = 1
     """Seconds between two polls of a process for the events of all sessions that it streams. A

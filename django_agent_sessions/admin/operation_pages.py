@@ -148,8 +148,9 @@ class OperationAdmin(ReadOnlyAdmin):
 
 def _has_file(request: HttpRequest, operation: Operation) -> bool:
     """Return whether there is a file, which only the user who started the export gets."""
-    is_own = operation.started_by == str(request.user.pk)
-    return is_own and operation.files > 0 and operation.status == Operation.Status.DONE
+    from django_agent_sessions.blobs.export_files import is_downloadable
+
+    return operation.started_by == str(request.user.pk) and is_downloadable(operation)
 
 
 def _filters_in_words(request: HttpRequest, operation: Operation) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import IO
 from uuid import UUID
 
@@ -43,6 +43,13 @@ def write_parts(operation: UUID, first: int, data: IO[bytes]) -> Iterator[int]:
         yield number
 
 
+def is_downloadable(operation: Operation) -> bool:
+    """Return whether an export has files and finished less than ``EXPORT_SECONDS`` ago."""
+    is_done = operation.files > 0 and operation.status == Operation.Status.DONE
+    finished = operation.finished_at
+    return is_done and finished is not None and finished > _expiry()
+
+
 def read_export(operation: Operation) -> Iterator[bytes]:
     """Yield the parts of a finished export."""
     storage = blob_files.get_storage(str(storage_alias()))
@@ -63,9 +70,8 @@ def delete_export(operation: Operation) -> None:
 
 def delete_expired_exports(*, using: str | None = None) -> int:
     """Delete the files of exports that are older than ``EXPORT_SECONDS``; return their number."""
-    before = timezone.now() - timedelta(seconds=conf.get_settings().EXPORT_SECONDS)
     rows = Operation.objects.using(bridge.database(using)).filter(files__gt=0)
-    return delete_exports(rows.filter(finished_at__lte=before))
+    return delete_exports(rows.filter(finished_at__lte=_expiry()))
 
 
 def delete_exports(operations: Iterable[Operation]) -> int:
@@ -82,6 +88,11 @@ def delete_exports(operations: Iterable[Operation]) -> int:
         operation.files = 0
         operation.save(update_fields=["files"])
     return count
+
+
+def _expiry() -> datetime:
+    """Return the time at which an export that expires now was finished."""
+    return timezone.now() - timedelta(seconds=conf.get_settings().EXPORT_SECONDS)
 
 
 def _folder(operation: UUID) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
 from django_agent_sessions import operations
 from django_agent_sessions.models import AuditEvent, MessageFeedback, Operation, Session
@@ -214,6 +216,23 @@ def test_an_operation_whose_process_died_offers_to_go_on(client, user):
     assert Operation.objects.get().status == "cancelled"
     last = AuditEvent.objects.filter(action="operation").latest("pk")
     assert (last.actor, last.details["state"]) == ("officer", "cancelled")
+
+
+def test_a_file_cannot_be_downloaded_after_its_time(client, user, settings):
+    talk(2)
+    operation = begin("export", user)
+    carry_out(operation)
+    assert "Download the file" in text_of(client.get(url("change", operation)))
+    Operation.objects.update(finished_at=timezone.now() - timedelta(days=7, seconds=1))
+
+    assert "Download the file" not in text_of(client.get(url("change", operation)))
+    assert client.post(url("file", operation)).status_code == 404
+    assert not AuditEvent.objects.filter(details__operation="download").exists()
+
+    month = {"EXPORT_SECONDS": 30 * 24 * 60 * 60}
+    settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, **month}
+    assert "Download the file" in text_of(client.get(url("change", operation)))
+    assert client.post(url("file", operation)).status_code == 200
 
 
 def test_only_who_started_an_export_gets_its_file_and_it_is_recorded(client, user):
