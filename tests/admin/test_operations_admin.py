@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from django_agent_sessions import operations
 from django_agent_sessions.models import AuditEvent, MessageFeedback, Operation, Session
+from django_agent_sessions.operations import runner
 from tests.operations.making import SECRET, begin, carry_out, expire, officer, storing_exports, talk
 
 from .people import staff
@@ -206,7 +207,7 @@ def test_an_operation_whose_process_died_offers_to_go_on(client, user):
     Operation.objects.update(status="running")
     expire(operation)
     text = text_of(client.get(url("change", operation)))
-    assert "<strong>Stopped</strong>" in text
+    assert "<strong>Stopped</strong> – its process ended." in text
     assert 'value="resume"' in text
 
     client.post(url("act", operation), {"action": "resume"})
@@ -216,6 +217,22 @@ def test_an_operation_whose_process_died_offers_to_go_on(client, user):
     assert Operation.objects.get().status == "cancelled"
     last = AuditEvent.objects.filter(action="operation").latest("pk")
     assert (last.actor, last.details["state"]) == ("officer", "cancelled")
+
+
+def test_the_page_of_an_operation_that_an_error_stopped_names_the_error(client, user, monkeypatch):
+    talk(2)
+    operation = begin("hold", user)
+    monkeypatch.setattr(runner, "sessions_of", lambda operation: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        carry_out(operation)
+
+    text = text_of(client.get(url("change", operation)))
+
+    assert (
+        "<strong>Stopped</strong> – an error stopped it (ZeroDivisionError, see the server log). "
+        "What is done stays done; “Continue” does the rest."
+    ) in text
+    assert 'value="resume"' in text
 
 
 def test_a_file_cannot_be_downloaded_after_its_time(client, user, settings):
