@@ -32,10 +32,13 @@ class _Page(HTMLParser):
 class Site:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        if (built := folder.with_name("built")).exists():
+            return
         trees = str(folder.with_name("doctrees"))
         command = ["-W", "-q", "-b", "html", "-d", trees, str(ROOT / "docs"), str(folder)]
         # In a process of its own, because Sphinx and its extensions use what they deprecate.
         subprocess.run([sys.executable, "-m", "sphinx", *command], check=True, cwd=ROOT)
+        built.touch()
 
     @cached_property
     def objects(self) -> dict[str, set[str]]:

@@ -12,6 +12,7 @@ from dataclasses import fields
 from typing import Any
 from urllib.parse import unquote
 
+import pytest
 from django.apps import apps
 from django.contrib import admin
 from django.core.management import get_commands, load_command_class
@@ -24,6 +25,9 @@ from django_agent_sessions.models.permissions import SessionPermission
 from tests.processes import ROOT
 
 from .site import Site
+
+# The first test waits for the site.
+pytestmark = pytest.mark.timeout(600)
 
 PACKAGE = "django_agent_sessions"
 PAGES = [one for one in (ROOT / "docs").rglob("*.md") if "_build" not in one.parts]

@@ -13,7 +13,8 @@ from tests.node import running
 
 from .site import Site
 
-pytestmark = pytest.mark.node
+# The first test waits for the site.
+pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(autouse=True)
