@@ -10,6 +10,7 @@ import pytest
 from django.urls import reverse
 
 from django_agent_sessions.models import AuditEvent, Operation, Session
+from django_agent_sessions.store import SessionStore
 from tests.operations.making import SECRET, officer, talk
 
 from .people import staff
@@ -40,9 +41,9 @@ def figure(page: str, name: str) -> int:
 
 
 def test_it_shows_the_places_before_and_after_and_starts_nothing(client, user):
-    sessions = talk(3, namespace="support")
-    other = {"role": "user", "content": "nothing of that kind"}
-    sessions[2].messages.update(text=other["content"], message=other)
+    sessions = talk(2, namespace="support")
+    store = SessionStore(namespace="support")
+    store.append(store.agents.open(store.open("other")), {"role": "user", "content": "Hello"})
     talk(1, namespace="sales")
 
     page = preview(client, "?namespace=support", reason="Case 7", confirm="redact")

@@ -131,7 +131,8 @@ def test_a_user_without_sessions_and_a_deleted_one_with_feedback_have_a_page(tal
 def test_names_of_users_and_sessions_are_escaped(talk, ada):
     evil = "<script>alert(1)</script>"
     get_user_model().objects.filter(pk=ada.pk).update(username=evil)
-    Session.objects.filter(pk=talk.pk).update_locked(title=evil, session_id=evil)
+    SessionStore(owner=ada).sessions.update(talk.pk, title=evil)
+    Session.objects.filter(pk=talk.pk).update_locked(session_id=evil)
     client = signed_in(VIEW, READ, EXPORT, *ERASE)
     for name in ("person", "person_erase"):
         page = client.get(page_of(ada, name)).content.decode()

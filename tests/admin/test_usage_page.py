@@ -291,7 +291,7 @@ def test_the_sessions_with_the_highest_figures_are_linked(admin_client, costly, 
     rows = rows_of(page, "usage-sessions")
     assert [(row[0], row[-1]) for row in rows] == [("Title 2", "2.00"), ("Title 1", "1.00")]
     assert rows[0][1].startswith(f"{today} ")
-    key = Session.objects.get(title="Title 2").pk
+    key = Session.objects.get(session_id="session-2").pk
     assert f'href="/admin/agent_sessions/session/{key}/change/"' in text(page)
     owner = Session.objects.values_list("owner", flat=True)[0]
     query = f"activity_from={today}&amp;activity_until={today}"
@@ -305,7 +305,7 @@ def test_the_sessions_with_the_highest_figures_are_linked(admin_client, costly, 
 
 def test_of_very_many_sessions_the_most_recent_ones_are_compared(admin_client, costly, monkeypatch):
     moment = timezone.localtime().replace(hour=12, minute=0, second=1)
-    Session.objects.filter(title="Title 1").update(last_activity_at=moment)
+    Session.objects.filter(session_id="session-1").update(last_activity_at=moment)
     monkeypatch.setattr(usage_tables, "NEWEST_SESSIONS", 1)
 
     page = admin_client.get(PAGE, {"days": "7"})
