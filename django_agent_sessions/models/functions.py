@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django.db.models import BigIntegerField, Count, F, Func, IntegerField, Q, TextField
-from django.db.models.functions import Coalesce
+from django.db.models import (
+    BigIntegerField,
+    Count,
+    Exists,
+    F,
+    Func,
+    IntegerField,
+    OuterRef,
+    Q,
+    QuerySet,
+    TextField,
+    Window,
+)
+from django.db.models.functions import Coalesce, RowNumber
 from django.db.models.lookups import Exact
 
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
@@ -81,3 +93,22 @@ def message_count() -> Count:
 def error_count() -> Count:
     """Return an aggregate: the number of messages that report an error, counted likewise."""
     return Count(Coalesce("source", "id"), distinct=True, filter=Q(has_error=True))
+
+
+def one_row_each(messages: QuerySet[Any]) -> QuerySet[Any]:
+    """Filter one row of each message: its original or, if these rows do not include it, a copy."""
+    copies = without_original(messages, messages)
+    return messages.filter(Q(source__isnull=True) | Q(pk__in=copies.values("pk")))
+
+
+def without_original(messages: QuerySet[Any], originals: QuerySet[Any]) -> QuerySet[Any]:
+    """Filter one copy of each message whose original is not among ``originals``.
+
+    A copy in the oldest session is preferred, then one on the main branch.
+    """
+    original = originals.order_by().filter(pk=OuterRef("source"))
+    copies = messages.order_by().filter(~Exists(original), source__isnull=False)
+    order = ("session_id", "branch", "pk")
+    place = Window(RowNumber(), partition_by="source", order_by=order)
+    first: QuerySet[Any] = copies.annotate(place=place).filter(place=1)
+    return first

@@ -481,3 +481,25 @@ def test_usage_counts_what_was_said_once_however_often_it_was_copied(api, trip, 
     post(api, f"{url}branches/1/switch/", {})
     assert SessionMessage.objects.count() > 4
     assert api.get(f"{trip.url}usage/").json() == said
+
+
+def test_usage_counts_a_message_once_whose_original_was_deleted(api, trip, url, settings):
+    settings.AGENT_SESSIONS = {"PRICES": {"m": {"input": 1}}}
+    SessionMessage.objects.update(input_tokens=100, model="m", has_error=True)
+    before = api.get(f"{trip.url}usage/").json()
+    assert (before["messages"], before["errors"], before["input_tokens"]) == (4, 4, 400)
+    assert before["cost"] == "0.0004"
+
+    post(api, f"{url}rewind/", {"to": 1})
+    post(api, f"{url}branches/1/switch/", {})
+    post(api, f"{url}branches/", {"source": 0}, code=201)
+    assert api.delete(f"{url}branches/2/").status_code == 204
+
+    assert SessionMessage.objects.filter(source__isnull=False).count() == 6
+    assert api.get(f"{trip.url}usage/").json() == before
+    assert api.get(trip.url).json()["message_count"] == 4
+    # A fork has copies only, and one of its branches copies of these.
+    fork = api.post(f"{trip.url}fork/", {}, format="json").json()
+    of_fork = f"/api/agents/{SessionAgent.objects.get(session=fork['id']).id}/"
+    post(api, f"{of_fork}rewind/", {"to": 1})
+    assert api.get(f"/api/sessions/{fork['id']}/usage/").json() == before

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Count, Exists, OuterRef, Q, Sum
+from django.db.models import Count, Q, Sum
 from django.http import Http404
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import status
@@ -29,6 +29,7 @@ from django_agent_sessions.models import (
     SessionMessage,
 )
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
+from django_agent_sessions.models.functions import one_row_each
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.queries import replicas
 from django_agent_sessions.queries.search import MAX_QUERY_LENGTH, find_sessions
@@ -393,12 +394,15 @@ class SessionViewSet(SessionDetailAPI):
         row = self.session(session, SessionPermission.READ)
         self.record_access(row, view="usage")
         rows = SessionMessage.objects.using(self.using).filter(session=row)
-        messages = rows.exclude(Exists(rows.filter(pk=OuterRef("source")))).order_by()
-        counts = messages.values("agent__agent_id", "model").annotate(
-            messages=Count("pk"),
-            input_tokens=Sum("input_tokens"),
-            output_tokens=Sum("output_tokens"),
-            errors=Count("pk", filter=Q(has_error=True)),
+        counts = (
+            one_row_each(rows)
+            .values("agent__agent_id", "model")
+            .annotate(
+                messages=Count("pk"),
+                input_tokens=Sum("input_tokens"),
+                output_tokens=Sum("output_tokens"),
+                errors=Count("pk", filter=Q(has_error=True)),
+            )
         )
         by_agent: dict[str, Usage] = {}
         prices = get_settings().PRICES
