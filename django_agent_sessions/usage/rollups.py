@@ -3,6 +3,10 @@
 Primary keys are ordered by time (UUIDv7), so that new rows are a range of keys, and a cursor row
 stores how far the count has come. The counts and the cursor change in one transaction, so that a
 killed roll-up neither loses nor repeats a batch.
+
+A message is counted where the key of its original is in this order. If only copies are left of it,
+one of them is counted there. A copy of a message that was counted before is therefore never
+counted, even if the original is deleted later.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connections, transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from django_agent_sessions.conf import get_settings
@@ -30,6 +34,7 @@ from django_agent_sessions.models import (
     UsageCursor,
     UsageRollup,
 )
+from django_agent_sessions.models.functions import without_original
 from django_agent_sessions.values.ids import first_id_for_time, time_of_id
 from django_agent_sessions.values.prices import cost_of
 from django_agent_sessions.values.records import add_known
@@ -150,6 +155,12 @@ def _add(row: UsageRollup | Counts, counts: UsageRollup | Counts) -> None:
 
 LAG = timedelta(minutes=10)
 """Younger rows wait for the next roll-up: a transaction commits after its keys are created."""
+
+_COPY_DISTANCE = timedelta(minutes=10)
+"""The largest difference between the times in the keys of a message and of its copies.
+
+A copy's key contains the time in ``created_at``, which is usually some milliseconds away from the
+key of the original. With this limit, the search for copies reads a range of keys."""
 
 _CURSOR = 1
 
@@ -303,6 +314,8 @@ def _locked_cursor(alias: str) -> UsageCursor:
 
 class _Message(NamedTuple):
     id: UUID
+    """The key of the original, which may be deleted."""
+
     created_at: datetime
     agent_id: str
     namespace: str
@@ -323,10 +336,44 @@ class _Session(NamedTuple):
 
 
 def _next_messages(alias: str, after: UUID | None, end: datetime, limit: int) -> list[_Message]:
-    rows = SessionMessage.objects.using(alias).filter(**_range(after, end)).order_by("id")
-    # Copies on other branches and in forks are not counted again.
-    values = rows.filter(source__isnull=True).values_list(
-        "id",
+    originals = _originals(alias, after, end, limit)
+    last = originals[-1].id if len(originals) == limit else None
+    # Second, and without those that were deleted between the statements.
+    known = {message.id for message in originals}
+    copies = _copies_without_original(alias, after, last, end, limit)
+    messages = [*originals, *(message for message in copies if message.id not in known)]
+    return sorted(messages, key=lambda message: message.id)[:limit]
+
+
+def _originals(alias: str, after: UUID | None, end: datetime, limit: int) -> list[_Message]:
+    rows = SessionMessage.objects.using(alias).filter(source__isnull=True)
+    return _read(rows.filter(**_range(after, end)), "id", limit)
+
+
+def _copies_without_original(
+    alias: str, after: UUID | None, last: UUID | None, end: datetime, limit: int
+) -> list[_Message]:
+    """Read a copy of each message whose original was deleted, in the order of the originals."""
+    every = SessionMessage.objects.using(alias)
+    rows = every.filter(
+        **_range(after, end, "source"),
+        **({} if last is None else {"source__lte": last}),
+        # The column has no index, but the primary key has one.
+        id__lt=_moved(first_id_for_time(end) if last is None else last, _COPY_DISTANCE),
+        **({} if after is None else {"id__gt": _moved(after, -_COPY_DISTANCE)}),
+    )
+    return _read(without_original(rows, every), "source", limit)
+
+
+def _moved(key: UUID, by: timedelta) -> UUID:
+    """Return a key with an earlier or a later time."""
+    milliseconds = by // timedelta(milliseconds=1)
+    return UUID(int=min(max(key.int + (milliseconds << 80), 0), 2**128 - 1))
+
+
+def _read(rows: QuerySet[SessionMessage], key: str, limit: int) -> list[_Message]:
+    values = rows.order_by(key).values_list(
+        key,
         "created_at",
         "agent__agent_id",
         "session__namespace",
@@ -340,7 +387,7 @@ def _next_messages(alias: str, after: UUID | None, end: datetime, limit: int) ->
         "has_error",
     )
     return [
-        _Message(*row[:5], row[5] == 0 and row[6] == MAIN_BRANCH, *row[7:])
+        _Message._make((*row[:5], row[5] == 0 and row[6] == MAIN_BRANCH, *row[7:]))
         for row in values[:limit]
     ]
 
@@ -351,9 +398,9 @@ def _next_sessions(alias: str, after: UUID | None, end: datetime, limit: int) ->
     return [_Session(*row) for row in values[:limit]]
 
 
-def _range(after: UUID | None, end: datetime) -> dict[str, UUID]:
-    bounds = {"id__lt": first_id_for_time(end)}
-    return bounds if after is None else {"id__gt": after, **bounds}
+def _range(after: UUID | None, end: datetime, column: str = "id") -> dict[str, UUID]:
+    bounds = {f"{column}__lt": first_id_for_time(end)}
+    return bounds if after is None else {f"{column}__gt": after, **bounds}
 
 
 def _tally_message(
