@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet, Sum
 
 from django_agent_sessions import blobs
 from django_agent_sessions.content import codec, dialects, exact_json
@@ -16,6 +16,7 @@ from django_agent_sessions.content.dialects import Dialect
 from django_agent_sessions.exceptions import BlobError
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
+from django_agent_sessions.models.functions import without_original
 from django_agent_sessions.models.stored_text import StoredText
 from django_agent_sessions.store.importing import COUNT_COLUMNS, plausible_count
 from django_agent_sessions.usage.rollups import day_of
@@ -156,6 +157,7 @@ class ConversationCheck:
         self._dialect = dialects.get("")
         self._next_position = 0
         self._spent = UsageSum()
+        self._copied: set[UUID] = set()
         # Positions of the calls without a result. An id may be used more than once.
         self._open_calls: dict[str, list[tuple[int, UUID]]] = {}
         # The latest calls with a result, in order.
@@ -172,6 +174,7 @@ class ConversationCheck:
             self._batch.messages += len(part)
             yield part
         self._end_branch()
+        self._count_copies()
 
     def _begin_branch(self, row: CheckedMessage) -> None:
         self._branch, self._next_position = (row.agent, row.branch), 0
@@ -277,7 +280,9 @@ class ConversationCheck:
 
     def _count(self, row: CheckedMessage) -> None:
         if row.source is not None:
-            # A copy has no costs of its own.
+            # A copy has no costs of its own, unless the original was deleted.
+            if self._is_own(row):
+                self._copied.add(row.session)
             return
         figures = (row.input_tokens, row.output_tokens)
         if row.session == self._agent.session:
@@ -288,6 +293,18 @@ class ConversationCheck:
         if counted is not None and row.pk <= counted and self._is_own(row):
             day = day_of(row.created_at)
             self._batch.days[day] = self._batch.days.get(day, UsageSum()).plus(1, *figures)
+
+    def _count_copies(self) -> None:
+        """Count the figures of messages of which only copies are left."""
+        if not self._copied:
+            return
+        rows = SessionMessage.objects.using(self._batch.using).filter(session__in=self._copied)
+        copies = rows.order_by().filter(pk__in=without_original(rows, rows).values("pk"))
+        sums = copies.values_list("session_id").annotate(
+            Count("pk"), Sum("input_tokens"), Sum("output_tokens")
+        )
+        for session, *figures in sums:
+            self._add_spent(session, UsageSum().plus(*figures))
 
     def _add_spent(self, session: UUID, spent: UsageSum) -> None:
         known = self._batch.spent.get(session, UsageSum())

@@ -26,7 +26,7 @@ from django_agent_sessions.models import (
     TurnUsage,
 )
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
-from django_agent_sessions.models.functions import error_count, message_count
+from django_agent_sessions.models.functions import error_count, message_count, one_row_each
 from django_agent_sessions.sql import audit_trigger
 from django_agent_sessions.store.contents import replace_derived
 
@@ -155,7 +155,7 @@ def _delete_unused_blobs(using: str, session: Session, findings: Sequence[Findin
 def _repair_counters(using: str, session: Session, findings: Sequence[Finding]) -> str:
     messages = SessionMessage.objects.using(using).filter(session=session).order_by()
     sums = {"all_in": Sum("input_tokens"), "all_out": Sum("output_tokens")}
-    messages_sum = messages.filter(source=None).aggregate(**sums)
+    messages_sum = one_row_each(messages).aggregate(**sums)
     turns_sum = TurnUsage.objects.using(using).filter(session=session).order_by().aggregate(**sums)
     spent = UsageSum()
     for figures in (messages_sum, turns_sum):

@@ -514,3 +514,22 @@ def test_a_long_session_is_looked_at_again_without_being_locked(store, monkeypat
     store.append(agent, said("six"))
 
     assert codes() == ["gap"]
+
+
+def test_tokens_of_a_message_of_which_only_copies_are_left_are_counted_once(store):
+    agent = talk(store)
+    metadata = {"usage": {"inputTokens": 7, "outputTokens": 2}}
+    store.append(agent, {**said("x", "assistant"), "metadata": metadata})
+    for _ in range(3):
+        branch = store.branches.create(agent)
+    store.branches.delete(agent, store.branches.switch(agent, branch.number).number)
+    store.append(agent, {**said("y", "assistant"), "metadata": metadata})
+    session = Session.objects.filter(pk=agent.session)
+    tokens = session.values_list("input_tokens", "output_tokens")
+    # As after each deletion, because they were paid for.
+    assert tokens.get() == (14, 4)
+    assert codes() == []
+
+    session.update(input_tokens=13, output_tokens=None)
+    assert codes("--fix") == ["counters"]
+    assert tokens.get() == (14, 4)
