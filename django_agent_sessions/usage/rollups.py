@@ -378,18 +378,24 @@ def _read(rows: QuerySet[SessionMessage], key: str, limit: int) -> list[_Message
         "agent__agent_id",
         "session__namespace",
         "session__owner_id",
-        "message_id",
-        "branch",
         "input_tokens",
         "output_tokens",
         "latency_ms",
         "model",
         "has_error",
+        "message_id",
+        "branch",
+        "agent_id",
     )
-    return [
-        _Message._make((*row[:5], row[5] == 0 and row[6] == MAIN_BRANCH, *row[7:]))
-        for row in values[:limit]
-    ]
+    found = list(values[:limit])
+    begun = {row[0] for row in found if row[-3:-1] == (0, MAIN_BRANCH)}
+    if others := {row[-1] for row in found if row[-3] == 0 and row[-2] != MAIN_BRANCH}:
+        # The main branch may begin with a copy.
+        copies = SessionMessage.objects.using(rows.db).filter(
+            agent__in=others, branch=MAIN_BRANCH, message_id=0
+        )
+        begun.update(copies.values_list("source", flat=True))
+    return [_Message._make((*row[:5], row[0] in begun, *row[5:-3])) for row in found]
 
 
 def _next_sessions(alias: str, after: UUID | None, end: datetime, limit: int) -> list[_Session]:

@@ -104,6 +104,20 @@ def test_a_first_roll_up_and_a_rebuild_count_a_message_whose_original_is_deleted
     assert UsageRollup.objects.get(dimension="agent").sessions == 1
 
 
+@pytest.mark.parametrize("batch", [1, 100])
+def test_an_agent_began_a_conversation_whose_first_message_is_on_a_side_branch(store, batch):
+    agent, _other = talk(store), talk(store, "other")
+    side = store.branches.rewind(agent, 1)
+    assert side is not None
+    store.branches.switch(agent, side.number)
+    original = SessionMessage.objects.get(agent=agent.id, message_id=0, source=None)
+    assert original.branch == side.number
+
+    assert usage.roll_up(until=soon(), batch=batch).messages == 10
+
+    assert UsageRollup.objects.get(dimension="agent").sessions == 2
+
+
 @pytest.mark.parametrize("batch", [1, 2, 3])
 def test_batches_that_end_between_messages_and_copies_count_each_once(store, batch):
     for number in range(3):
