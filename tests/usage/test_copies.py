@@ -109,9 +109,9 @@ def test_an_agent_began_a_conversation_whose_first_message_is_on_a_side_branch(s
     agent, _other = talk(store), talk(store, "other")
     side = store.branches.rewind(agent, 1)
     assert side is not None
-    store.branches.switch(agent, side.number)
+    former = store.branches.switch(agent, side.number)
     original = SessionMessage.objects.get(agent=agent.id, message_id=0, source=None)
-    assert original.branch == side.number
+    assert original.branch == former.number
 
     assert usage.roll_up(until=soon(), batch=batch).messages == 10
 
