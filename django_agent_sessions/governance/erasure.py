@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
 
 from django.core.files.storage import storages
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from django_agent_sessions import audit
@@ -40,6 +40,7 @@ from django_agent_sessions.models import (
     deletion,
     holds,
 )
+from django_agent_sessions.models.querysets import groups_of_keys
 from django_agent_sessions.store.contents import clear_copied_content, discard_originals
 from django_agent_sessions.values import observing
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, owner_key
@@ -141,20 +142,20 @@ class _Erasure:
     # --- what belongs to the person ----------------------------------------------------------
 
     @property
-    def forks(self) -> Any:
-        return Session.objects.using(self.using).filter(pk__in=self.fork_keys)
+    def forks(self) -> Iterator[Any]:
+        """The forks in batches."""
+        rows = Session.objects.using(self.using)
+        return (rows.filter(pk__in=keys) for keys in groups_of_keys(self.fork_keys))
 
-    def changed_sessions(self) -> Any:
-        """Return all sessions that lose content."""
+    def changed_sessions(self) -> Iterator[Any]:
+        """Yield all sessions that lose content, in groups; one may be in several."""
         data, rows = self.data, Session.objects.using(self.using)
         # A union, because PostgreSQL reads the whole table for sub-queries joined by OR.
         changed = data.sessions.order_by().values("pk")
         others = [data.feedback, data.objects.exclude(session=None)]
-        changed = changed.union(
-            rows.filter(pk__in=self.fork_keys).order_by().values("pk"),
-            *(other.order_by().values("session") for other in others),
-        )
-        return rows.filter(pk__in=changed)
+        changed = changed.union(*(other.order_by().values("session") for other in others))
+        yield rows.filter(pk__in=changed)
+        yield from self.forks
 
     def _count(self) -> dict[str, int]:
         messages = SessionMessage.objects.using(self.using)
@@ -165,7 +166,7 @@ class _Erasure:
             "feedback": self.data.feedback.count(),
             "notes": self.data.notes.count(),
             "objects": self.data.objects.count(),
-            "files": self._blobs().count(),
+            "files": sum(rows.count() for rows in self._blobs()),
             "participations": self.data.participations.count(),
             "usage": self.data.usage.count(),
             "audit_events": self.data.audit_events.count(),
@@ -174,11 +175,11 @@ class _Erasure:
             "keys": len(self.keys.ids),
         }
 
-    def _blobs(self) -> QuerySet[Blob]:
-        changed = Q(session__owner=self.key)
+    def _blobs(self) -> Iterator[QuerySet[Blob]]:
+        rows = Blob.objects.using(self.using).order_by()
+        yield rows.filter(session__owner=self.key)
         if self.how == "delete":
-            changed |= Q(session__in=self.fork_keys)
-        return Blob.objects.using(self.using).filter(changed)
+            yield from (rows.filter(session__in=keys) for keys in groups_of_keys(self.fork_keys))
 
     # --- erasing -----------------------------------------------------------------------------
 
@@ -190,13 +191,15 @@ class _Erasure:
     def run(self, reason: str, actor: Any) -> ErasureReceipt:
         # A person who erases is not named either.
         actor = self.person if self._is_person(actor) else actor
-        files = list(self._blobs().order_by().values_list("storage", "file"))
-        delete_exports_of(self.changed_sessions(), using=self.using)
+        files = [file for rows in self._blobs() for file in rows.values_list("storage", "file")]
+        for sessions in self.changed_sessions():
+            delete_exports_of(sessions, using=self.using)
         for fork in self.fork_keys if self.how == "redact" else []:
             self._redact_fork(fork, reason, actor)
         with audit.acting(actor, via=self.via, reason=reason):
             if self.how == "delete":
-                self.forks.delete()
+                for forks in self.forks:
+                    forks.delete()
             self.data.feedback.delete()
             self._delete_originals()
             self.data.sessions.delete()
@@ -284,8 +287,8 @@ class _Erasure:
         self, actor: Any, *, event: AuditEvent | None = None, dry_run: bool = False
     ) -> ErasureReceipt:
         keys = set(self.data.sessions.values_list("pk", flat=True)) if dry_run else self._deleted()
-        held = self.changed_sessions().filter(legal_hold=True).order_by("pk")
-        held_keys = tuple(held.values_list("pk", flat=True))
+        held = [rows.filter(legal_hold=True).order_by() for rows in self.changed_sessions()]
+        held_keys = {key for rows in held for key in rows.values_list("pk", flat=True)}
         return ErasureReceipt(
             person=self.person,
             at=timezone.now().isoformat(),
@@ -301,7 +304,7 @@ class _Erasure:
             keys=[] if dry_run else destroyed_keys(self.using, self.person),
             keys_kept=self.keys_kept,
             dry_run=dry_run,
-            held_sessions=held_keys,
+            held_sessions=tuple(sorted(held_keys)),
         )
 
     def _deleted(self) -> set[UUID]:

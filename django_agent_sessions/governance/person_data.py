@@ -23,6 +23,7 @@ from django_agent_sessions.models import (
     StoredObject,
     UsageRollup,
 )
+from django_agent_sessions.models.querysets import groups_of_keys
 from django_agent_sessions.models.users import users
 
 _BATCH = 500
@@ -114,7 +115,7 @@ class PersonData:
             roots.add(root or key)
         rows = Session.objects.using(self.using).exclude(owner=self.key)
         found: list[UUID] = []
-        for batch in _batches(sorted(roots)):
+        for batch in groups_of_keys(sorted(roots)):
             for key, origin in each_row(rows.filter(forked_from__in=batch), "origin"):
                 if origin and not own.isdisjoint(origin["fork"]["line"]):
                     found.append(key)
@@ -128,8 +129,3 @@ def each_row(rows: QuerySet[Any], *columns: str) -> Iterator[tuple[Any, ...]]:
     while batch:
         yield from batch
         batch = list(ordered.filter(pk__gt=batch[-1][0])[:_BATCH])
-
-
-def _batches(keys: list[UUID]) -> Iterator[list[UUID]]:
-    for start in range(0, len(keys), _BATCH):
-        yield keys[start : start + _BATCH]

@@ -27,6 +27,7 @@ _PLACES = (*_PARENTS, "agent", "multi_agent", "branch", "message_id")
 """Columns that say where content is."""
 
 _HOLD = "legal_hold"
+_MAX_NAMED = 100
 _SAVE_ARGUMENTS = ("force_insert", "force_update", "using", "update_fields")
 _EMPTY: tuple[Any, ...] = (None, "", {}, [])
 
@@ -44,14 +45,22 @@ def refuse_if_held(session: Session, what: str = "") -> None:
         raise legal_hold_error([session], what)
 
 
-def check_none_held(sessions: models.QuerySet[Session], what: str = "") -> None:
+def check_none_held(
+    sessions: models.QuerySet[Session] | Iterable[models.QuerySet[Session]], what: str = ""
+) -> None:
     """Raise ``LegalHoldError`` if one of the sessions is under legal hold.
 
     Called before a deletion, because an error in the middle of one would break the caller's
     transaction.
     """
-    if held := list(sessions.filter(legal_hold=True)[:100]):
-        raise legal_hold_error(held, what)
+    groups = [sessions] if isinstance(sessions, models.QuerySet) else sessions
+    held: dict[Any, Session] = {}
+    for rows in groups:
+        held |= {row.pk: row for row in rows.filter(legal_hold=True)[: _MAX_NAMED - len(held)]}
+        if len(held) == _MAX_NAMED:
+            break
+    if held:
+        raise legal_hold_error(list(held.values()), what)
 
 
 @functools.cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 from uuid import UUID
@@ -50,6 +50,13 @@ _BULK_CREATE_ARGUMENTS = (
 _LAST_CHARACTER = "\U0010ffff"
 _MAIN_BRANCH = 0
 _MAX_AGENTS = 100
+_MAX_KEYS = 500
+
+
+def groups_of_keys(keys: Sequence[UUID]) -> Iterator[Sequence[UUID]]:
+    """Yield the keys in groups, because databases limit the parameters of a statement."""
+    for start in range(0, len(keys), _MAX_KEYS):
+        yield keys[start : start + _MAX_KEYS]
 
 
 def is_valid_in_all_time_zones(moment: datetime) -> bool:

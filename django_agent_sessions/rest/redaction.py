@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from django_agent_sessions.audit import MAX_REASON
 from django_agent_sessions.content import detectors
 from django_agent_sessions.content.masking import MAX_LISTED_MATCHES
-from django_agent_sessions.content.work_budget import limit_work
+from django_agent_sessions.content.work_budget import check_work, limit_work
 from django_agent_sessions.exceptions import MissingDependencyError
 from django_agent_sessions.governance.reasons import clean_reason
 from django_agent_sessions.governance.redaction import (
@@ -38,6 +38,7 @@ from django_agent_sessions.governance.redaction.scope_groups import SHORTEST_TEX
 from django_agent_sessions.models import AuditEvent, MessageFeedback, Session
 from django_agent_sessions.models.access import reach_of
 from django_agent_sessions.models.permissions import SessionPermission
+from django_agent_sessions.models.querysets import groups_of_keys
 from django_agent_sessions.rest.serializers.fields import (
     DisplayableField,
     PathKeyField,
@@ -73,11 +74,12 @@ def redaction_response(
         detail = "Patterns require the permission to redact. Send the text itself."
         raise ValidationError({"pattern": [detail]})
     within = view.sessions_with(SessionPermission.REDACT)
-    forks = _forks(view, session, within) if data["descendants"] else {}
-    # Recorded first: whether there are hits already reveals content.
-    for row in (session, *forks.values()):
-        view.record_access(row, view="redact")
     with limit_work(request_budget(staff=redactable.includes(session))):
+        forks = _forks(view, session, within) if data["descendants"] else {}
+        # Recorded first: whether there are hits already reveals content.
+        for row in (session, *forks.values()):
+            check_work()
+            view.record_access(row, view="redact")
         result = redact(
             session.pk,
             scope(serializer),
@@ -94,16 +96,28 @@ def redaction_response(
         for fork in shown.forks
         if fork.session in forks
     ]
-    visible = view.accessible_sessions(pk__in=shown.unreached)
-    named = list(visible.order_by("pk").values_list("pk", flat=True)[:MAX_LISTED_MATCHES])
-    context = {"unreached": named}
+    context = {"unreached": _visible(view, shown.unreached)}
     return Response(RedactionSerializer(replace(shown, forks=found), context=context).data)
 
 
 def _forks(view: Any, session: Session, within: QuerySet[Session]) -> dict[UUID | None, Session]:
     keys = descendants_of(session.pk, using=view.using)
-    rows = within.filter(pk__in=keys).defer("metadata", "origin") if keys else ()
-    return {row.pk: row for row in rows}
+    forks: dict[UUID | None, Session] = {}
+    for batch in groups_of_keys(keys):
+        check_work()
+        forks |= {row.pk: row for row in within.filter(pk__in=batch).defer("metadata", "origin")}
+    return forks
+
+
+def _visible(view: Any, keys: list[UUID]) -> list[UUID]:
+    """Return the first of the sessions that the user may read, as many as are listed."""
+    found: list[UUID] = []
+    for batch in groups_of_keys(keys):
+        rows = view.accessible_sessions(pk__in=batch).order_by("pk")
+        found += rows.values_list("pk", flat=True)[: MAX_LISTED_MATCHES - len(found)]
+        if len(found) == MAX_LISTED_MATCHES:
+            break
+    return found
 
 
 def _filter_hits(view: Any, session: Session, redaction: Redaction) -> Redaction:

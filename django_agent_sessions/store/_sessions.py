@@ -20,6 +20,7 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.content_field import sealed_columns
 from django_agent_sessions.models.holds import refuse_if_held
+from django_agent_sessions.models.querysets import groups_of_keys
 from django_agent_sessions.sql import lookup
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import (
@@ -71,9 +72,6 @@ def _check_change_of_held_session(session: Session, columns: Mapping[str, Any]) 
     ]
     if any(getattr(session, name) for name in lost):
         refuse_if_held(session, f"replacing {' and '.join(lost)}")
-
-
-_MAX_FORKS = 10_000
 
 
 class Sessions(StorePart):
@@ -423,16 +421,21 @@ class Sessions(StorePart):
             session: Primary key of the session.
 
         Returns:
-            Primary keys of the existing forks of all owners, oldest first; at most 10,000.
+            Primary keys of all existing forks, of all owners, oldest first.
         """
         rows = session_rows(self.using).filter(pk=session).values_list("forked_from", flat=True)
         line = rows.first() or session
+        # By the index of lines; the origins, which may be long, are read in batches.
         forks = session_rows(self.using).filter(forked_from=line).order_by("id")
-        return [
-            key
-            for key, origin in forks.values_list("pk", "origin")[:_MAX_FORKS]
-            if origin and str(session) in origin["fork"]["line"]
-        ]
+        found: builtins.list[UUID] = []
+        for keys in groups_of_keys(builtins.list(forks.values_list("pk", flat=True))):
+            origins = session_rows(self.using).filter(pk__in=keys).order_by("id")
+            found += [
+                key
+                for key, origin in origins.values_list("pk", "origin")
+                if origin and str(session) in origin["fork"]["line"]
+            ]
+        return found
 
     adescendants = twin(descendants)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -28,6 +29,7 @@ from django_agent_sessions.models import (
     StoredObject,
     UsageRollup,
     deletion,
+    querysets,
 )
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY
@@ -160,6 +162,38 @@ def test_saved_views_of_the_person_go_and_those_of_others_stay(person, lovelace,
     erase(lovelace, reason="asked")
 
     assert [view.name for view in views.all()] == ["others"]
+
+
+@pytest.mark.parametrize("how", ["redact", "delete"])
+def test_forks_are_erased_in_batches(person, lovelace, bob, how, monkeypatch):
+    session, fork = person
+    store = SessionStore(owner=EVERYBODY)
+    forks = [fork.id, *(store.sessions.fork(session).id for _ in range(5))]
+    Session.objects.filter(pk__in=forks).update(owner=bob)
+    monkeypatch.setattr(querysets, "_MAX_KEYS", 2)
+    named: list[int] = []
+
+    def count_keys(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        given = {str(value).replace("-", "") for value in params or ()}
+        if sql.startswith("SELECT"):
+            named.append(len(given & {key.hex for key in forks}))
+        return execute(sql, params, many, context)
+
+    legal_hold.hold(forks[-1], reason="court")
+    legal_hold.hold(forks[0], reason="court")
+    with pytest.raises(LegalHoldError) as refused:
+        erase(lovelace, reason="Request 31", forks=how)
+    assert {row.pk for row in refused.value.protected_objects} == {forks[0], forks[-1]}
+    assert set(erase(lovelace, reason="", dry_run=True).held_sessions) == {forks[0], forks[-1]}
+    legal_hold.release(forks[-1], reason="over")
+    legal_hold.release(forks[0], reason="over")
+    with connection.execute_wrapper(count_keys):
+        receipt = erase(lovelace, reason="Request 31", forks=how)
+
+    assert WORD not in stored()
+    assert Session.objects.count() == (0 if how == "delete" else len(forks))
+    assert (receipt.counts["fork_sessions"], verify(receipt.to_json())) == (len(forks), [])
+    assert max(named) == 2
 
 
 def test_a_fork_is_deleted_by_choice(person, lovelace):

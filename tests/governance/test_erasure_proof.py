@@ -94,7 +94,7 @@ def test_forks_beyond_ten_thousand_of_a_line_are_found(bob, ada, monkeypatch):
     store = SessionStore(owner=ada)
     session = store.open("hers")
     store.append(store.agents.open(session, dialect="strands"), message(WORD))
-    monkeypatch.setattr("django_agent_sessions.store._sessions._MAX_FORKS", 2)
+    monkeypatch.setattr("django_agent_sessions.models.querysets._MAX_KEYS", 2)
     monkeypatch.setattr("django_agent_sessions.governance.person_data._BATCH", 2)
     forks = [store.sessions.fork(session) for _ in range(5)]
     Session.objects.filter(pk__in=[fork.id for fork in forks]).update(owner=bob)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from django_agent_sessions.models import AuditEvent, SessionMessage
+from tests.admin.people import staff
 
+from .conftest import client_of
 from .test_redacting import post
 
 pytestmark = pytest.mark.django_db
@@ -25,6 +27,23 @@ def test_a_search_beyond_the_budget_answers_422_and_changes_nothing(
     assert "agent_sessions_redact" in answer.json()["detail"]
     assert list(SessionMessage.objects.values()) == before
     assert not AuditEvent.objects.filter(action=AuditEvent.Action.REDACTED).exists()
+
+
+def test_the_budget_includes_the_record_of_the_forks(trip, settings):
+    for _ in range(3):
+        trip.store.sessions.fork(trip.session)
+    boss = client_of(staff("boss", "view_session", "read_transcript", "redact"))
+    settings.AGENT_SESSIONS = {
+        **getattr(settings, "AGENT_SESSIONS", {}),
+        "REDACTION_SECONDS": 1e-9,
+    }
+
+    given = {"find": "Lisbon", "reason": "a ticket"}
+    answer = boss.post(f"{trip.url}redact/?scope=all", given, format="json")
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "too_much_work")
+    # Nothing was searched.
+    assert not AuditEvent.objects.exists()
 
 
 def test_no_detector_is_named_twice(trip, api):

@@ -15,6 +15,7 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.models import Blob, BlobReference, Session, SessionMessage
 from django_agent_sessions.store import SessionStore, _message_copies
+from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentState
 from tests.blobs.conftest import blob_folder, stored
 from tests.blobs.messages import image
@@ -155,6 +156,20 @@ def test_descendants_are_found_at_any_depth(store, agent):
     # One in between is gone.
     assert store.sessions.descendants(session.id) == [grandchild.id, second.id]
     assert store.sessions.descendants(grandchild.id) == []
+
+
+def test_all_descendants_are_found_whatever_their_number(store, agent):
+    session = store.get("talk")
+    first = Session.objects.get(pk=store.sessions.fork(session).id)
+    columns = {
+        field.attname: getattr(first, field.attname) for field in first._meta.concrete_fields
+    }
+    keys = [first.pk, *(new_id() for _ in range(10_000))]
+    Session.objects.bulk_create(
+        Session(**{**columns, "id": key, "session_id": str(key)}) for key in keys[1:]
+    )
+
+    assert store.sessions.descendants(session.id) == keys
 
 
 def test_what_cannot_be_forked_says_so_and_leaves_nothing(store, agent):

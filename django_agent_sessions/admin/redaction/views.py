@@ -37,6 +37,7 @@ from django_agent_sessions.governance.redaction import (
     request_budget,
 )
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, SessionMessage
+from django_agent_sessions.models.querysets import groups_of_keys
 from django_agent_sessions.store.contents import is_original_kept
 
 from .forms import MESSAGE, SESSION, ScopeForm, Target, find_target
@@ -83,7 +84,8 @@ def _count_forks(viewer: Viewer) -> int:
         return 0
     redactable = reach(viewer.request, SessionPermission.READ, SessionPermission.REDACT)
     rows = redactable.filter(viewer.listed())
-    return len(keys) if rows.filter(pk__in=keys).count() == len(keys) else 0
+    may_all = all(rows.filter(pk__in=batch).count() == len(batch) for batch in groups_of_keys(keys))
+    return len(keys) if may_all else 0
 
 
 def _confirm_response(viewer: Viewer, form: ScopeForm) -> HttpResponse:

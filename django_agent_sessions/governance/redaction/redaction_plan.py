@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from uuid import UUID
@@ -9,10 +10,12 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from django_agent_sessions import audit, blobs
+from django_agent_sessions.content.work_budget import check_work
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.exceptions import MatchesChangedError, SessionNotFoundError
 from django_agent_sessions.governance.session_change import SessionChange
 from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.models.querysets import groups_of_keys
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.contents import (
     increment_redaction_epoch,
@@ -66,9 +69,11 @@ class RedactionPlan:
             if (first := rows.filter(pk=self._session).first()) is None:
                 raise SessionNotFoundError(f"session {self._session} does not exist")
             keys = self._fork_keys() if self._descendants else []
-            self._begin([first, *rows.filter(pk__in=keys).order_by("pk")])
+            forks = [rows.filter(pk__in=batch).order_by("pk") for batch in groups_of_keys(keys)]
+            self._begin([first, *itertools.chain.from_iterable(forks)])
         searched = 0
         for search in self._searches.values():
+            check_work()
             searched += search.search()
             if search.session.pk == self._session:
                 search.require(self._groups.by_message)
@@ -128,9 +133,11 @@ class RedactionPlan:
     def _fork_keys(self) -> list[UUID]:
         store = SessionStore(owner=EVERYBODY, using=self._using)
         keys = store.sessions.descendants(self._session)
-        if self._within is None or not keys:
+        if self._within is None:
             return keys
-        reached = set(self._within.filter(pk__in=keys).values_list("pk", flat=True))
+        reached: set[UUID] = set()
+        for batch in groups_of_keys(keys):
+            reached.update(self._within.filter(pk__in=batch).values_list("pk", flat=True))
         self._unreached = [key for key in keys if key not in reached]
         return [key for key in keys if key in reached]
 
@@ -141,6 +148,7 @@ class RedactionPlan:
         # processes lock the same sessions in the same order.
         while more := set(self._fork_keys()) - locked.keys():
             for key in sorted(more):
+                check_work()
                 locked[key] = lock_session(self._using, key)
         return [row for row in locked.values() if row is not None]
 

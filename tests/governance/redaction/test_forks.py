@@ -7,11 +7,19 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
 
 from django_agent_sessions.exceptions import LegalHoldError
 from django_agent_sessions.governance.legal_hold import hold
 from django_agent_sessions.governance.redaction import Find, aredact, descendants_of, redact
-from django_agent_sessions.models import AuditEvent, Branch, SessionMessage, Snapshot
+from django_agent_sessions.models import (
+    AuditEvent,
+    Branch,
+    Session,
+    SessionMessage,
+    Snapshot,
+    querysets,
+)
 from django_agent_sessions.store import SessionStore
 from tests.docs.test_examples import example
 
@@ -125,3 +133,30 @@ def test_the_example_of_forks_reaches_them(store, ada):
 
     assert set(found) == {session.id, *(fork.id for fork in forks)}
     assert found_in_database(SECRET) == []
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_forks_are_read_in_batches_and_none_is_left_out(store, monkeypatch, dry_run):
+    session = store.open("s", title=SECRET)
+    forks = [store.sessions.fork(session).id for _ in range(7)]
+    Session.objects.filter(pk=forks[4]).update(namespace="elsewhere")
+    within = Session.objects.filter(namespace="")
+    monkeypatch.setattr(querysets, "_MAX_KEYS", 2)
+    named: list[int] = []
+
+    def count_keys(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        given = {str(value).replace("-", "") for value in params or ()}
+        named.append(len(given & {key.hex for key in forks}))
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(count_keys):
+        done = redact(
+            session.id, Find(SECRET), reason="r", descendants=True, within=within, dry_run=dry_run
+        )
+
+    assert [fork.session for fork in done.forks] == [*forks[:4], *forks[5:]]
+    assert done.unreached == [forks[4]]
+    assert all(fork.total == 1 for fork in done.sessions)
+    titles = [row.title for row in Session.objects.all()]
+    assert titles.count(SECRET) == (8 if dry_run else 1)
+    assert max(named) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from unittest.mock import patch
 
 import pytest
 from django.db import connection
@@ -11,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django_agent_sessions.content.detectors import load
 from django_agent_sessions.content.work_budget import WorkBudget, limit_work
 from django_agent_sessions.exceptions import RedactionScopeError, WorkLimitError
-from django_agent_sessions.governance.redaction import Detect, Find, redact
+from django_agent_sessions.governance.redaction import Detect, Find, WholeMessage, redact
 from django_agent_sessions.models import AuditEvent, SessionMessage
 
 pytestmark = pytest.mark.django_db
@@ -116,3 +117,20 @@ def test_a_letter_is_too_short_to_find(agent):
 
 def test_a_detector_runs_once_however_often_it_is_named():
     assert [detector.name for detector in load(["api_key", "email"] * 50)] == ["api_key", "email"]
+
+
+def test_a_redaction_checks_its_budget_at_each_fork(store, agent):
+    message = store.append(agent, said("secret"))
+    session = store.get("s")
+
+    def checks() -> int:
+        budget = WorkBudget(seconds=60, memory=MB)
+        with limit_work(budget), patch.object(budget, "check", wraps=budget.check) as check:
+            redact(session.id, WholeMessage(message.id), reason="", dry_run=True, descendants=True)
+        return check.call_count
+
+    before = checks()
+    for _ in range(5):
+        store.clear(store.agents.list(store.sessions.fork(session))[0])
+
+    assert checks() >= before + 5
