@@ -69,6 +69,12 @@ def check_snapshots(session: Session, using: str) -> None:
 
 def check_bytes(owner: Any, added: int, using: str) -> None:
     """Count bytes that a request adds; raise ``QuotaExceededError`` if they are too many."""
+    require_room(owner, added, using)
+    count_bytes(owner, added, using)
+
+
+def require_room(owner: Any, added: int, using: str) -> None:
+    """Raise ``QuotaExceededError`` if an owner may not add these bytes; count nothing."""
     most = conf.get_settings().MAX_OWNER_BYTES
     if most is None or owner is None:
         return
@@ -82,7 +88,14 @@ def check_bytes(owner: Any, added: int, using: str) -> None:
             f"limit is {most} (MAX_OWNER_BYTES). Delete some sessions first; after a minute they "
             "no longer count."
         )
-    _keep(owner, using, _Used(used.bytes + added, used.at))
+
+
+def count_bytes(owner: Any, added: int, using: str) -> None:
+    """Add bytes to the kept sum of an owner; without one, the next sum includes them."""
+    if owner is None or conf.get_settings().MAX_OWNER_BYTES is None or not added:
+        return
+    if (used := _kept(owner, using, _KEPT_SECONDS)) is not None:
+        _keep(owner, using, _Used(used.bytes + added, used.at))
 
 
 def session_bytes(session: Session, using: str) -> int:
@@ -96,6 +109,14 @@ class _Used(NamedTuple):
 
 
 def _used(owner: Any, using: str, seconds: int) -> _Used:
+    if (kept := _kept(owner, using, seconds)) is not None:
+        return kept
+    used = _Used(_sum(using, session__owner=owner), time.time())
+    _keep(owner, using, used)
+    return used
+
+
+def _kept(owner: Any, using: str, seconds: int) -> _Used | None:
     kept: Any = None
     try:
         kept = cache.get(_name(owner, using))
@@ -103,9 +124,7 @@ def _used(owner: Any, using: str, seconds: int) -> _Used:
         logger.warning("the cache cannot be read: %s", type(error).__name__)
     if isinstance(kept, tuple) and time.time() - kept[1] < seconds:
         return _Used(*kept)
-    used = _Used(_sum(using, session__owner=owner), time.time())
-    _keep(owner, using, used)
-    return used
+    return None
 
 
 def _keep(owner: Any, using: str, used: _Used) -> None:

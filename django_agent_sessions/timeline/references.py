@@ -14,7 +14,7 @@ from django_agent_sessions.models import (
     SessionMessage,
     Snapshot,
 )
-from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store import MAIN_NAME, SessionStore
 from django_agent_sessions.store.snapshots import LATEST_SNAPSHOT_ID
 from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import AgentRecord, AgentState, BranchRecord
@@ -57,6 +57,21 @@ def has_branch(using: str, agent: UUID, number: int) -> bool:
     # A branch of an import may have messages and no row.
     messages = SessionMessage.objects.using(using).filter(agent=agent, branch=number)
     return number == MAIN_BRANCH or branches.exists() or messages.exists()
+
+
+def is_branch_name_taken(using: str, agent: AgentRecord, name: str | None) -> bool:
+    """Return whether a new branch cannot have this name; None for the name it has by default."""
+    if name is None:
+        branches = SessionStore(owner=EVERYBODY, using=using).branches.list(agent)
+        name = f"branch-{branches[-1].number + 1}"
+    rows = Branch.objects.using(using).filter(agent=agent.id, name=name)
+    return name == MAIN_NAME or rows.exists()
+
+
+def has_later_messages(using: str, agent: AgentRecord, branch: int, position: int) -> bool:
+    """Return whether a branch has messages after a position."""
+    rows = SessionMessage.objects.using(using).filter(agent=agent.id, branch=branch)
+    return rows.filter(message_id__gt=position).exists()
 
 
 def find_position(

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from django_agent_sessions.exceptions import (
+    QuotaExceededError,
     SessionConflictError,
     SessionNotFoundError,
     TargetNotFoundError,
@@ -19,7 +20,14 @@ from django_agent_sessions.store import SessionStore, session_record
 from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import AgentRecord, BranchRecord, SnapshotRecord
 
-from .references import find_branch, find_position, has_branch, restorable_snapshots
+from .references import (
+    find_branch,
+    find_position,
+    has_branch,
+    has_later_messages,
+    is_branch_name_taken,
+    restorable_snapshots,
+)
 
 R = TypeVar("R")
 
@@ -28,6 +36,13 @@ Action = AuditEvent.Action
 
 def _accept(branch: BranchRecord) -> None:
     """Accept every branch."""
+
+
+@dataclass
+class _Copied:
+    """The bytes that a change copies; counted once the change is committed."""
+
+    bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -54,6 +69,7 @@ class Timeline:
         Return its primary key, and whether it is new: with an ``external_id`` the existing fork
         of the same message is returned.
         """
+        copied = _Copied()
 
         def apply(current: SessionChange) -> tuple[UUID, bool]:
             existing = self._find_fork(external_id)
@@ -70,15 +86,15 @@ class Timeline:
                 raise TargetNotFoundError("message", "The session has no such message.")
             if self.limited:
                 quotas.check_sessions(self.session.owner_id, self.using)
-                self._check_copy()
+                self._check_copy(copied)
             fork = self._store.sessions.fork(
                 session_record(current.session), at=at, title=title, external_id=external_id
             )
-            copied = fork.usage.messages
-            current.record(Action.FORKED, target=at, fork=str(fork.id), messages=copied)
+            messages_copied = fork.usage.messages
+            current.record(Action.FORKED, target=at, fork=str(fork.id), messages=messages_copied)
             return fork.id, True
 
-        return self._change(apply, "forking", Action.FORKED)
+        return self._change(apply, "forking", Action.FORKED, copied)
 
     def create_branch(
         self,
@@ -89,6 +105,7 @@ class Timeline:
         at: UUID | int | None = None,
     ) -> BranchRecord:
         """Create a side branch as a copy of another, up to and including a message."""
+        copied = _Copied()
 
         def apply(current: SessionChange) -> BranchRecord:
             number, upto = source, None
@@ -97,23 +114,25 @@ class Timeline:
             if at is not None:
                 number, position = find_position(self.using, agent, at, number)
                 upto = position + 1
-            self._check_branch()
+            self._check_new_branch(agent, name, copied)
             branch = self._store.branches.create(
                 agent, name=name, source=number or MAIN_BRANCH, upto=upto
             )
             self._record_read(current, agent.id, view="branch", branch=branch.number)
             return branch
 
-        return self._change(apply, "creating a branch")
+        return self._change(apply, "creating a branch", copied=copied)
 
     def rewind(
         self, agent: AgentRecord, to: UUID | int, *, name: str | None = None
     ) -> BranchRecord | None:
         """Rewind to a message; return the branch of the messages after it, if there are any."""
+        copied = _Copied()
 
         def apply(current: SessionChange) -> BranchRecord | None:
             _, position = find_position(self.using, agent, to, MAIN_BRANCH)
-            self._check_branch()
+            if has_later_messages(self.using, agent, MAIN_BRANCH, position):
+                self._check_new_branch(agent, name, copied)
             branch = self._store.branches.rewind(agent, position, name=name)
             if branch is not None:
                 target = to if isinstance(to, UUID) else agent.id
@@ -121,7 +140,7 @@ class Timeline:
                 current.record(Action.REWOUND, target=target, branch=branch.number, set_aside=later)
             return branch
 
-        return self._change(apply, "rewinding", Action.REWOUND)
+        return self._change(apply, "rewinding", Action.REWOUND, copied)
 
     def switch_branch(
         self, agent: AgentRecord, number: int, check: Callable[[BranchRecord], None] = _accept
@@ -166,16 +185,17 @@ class Timeline:
 
     def restore_snapshot(self, agent: AgentRecord, snapshot: UUID) -> SnapshotRecord:
         """Restore an agent to a snapshot."""
+        copied = _Copied()
 
         def apply(current: SessionChange) -> SnapshotRecord:
             if not restorable_snapshots(self.using, agent).filter(pk=snapshot).exists():
                 raise TargetNotFoundError("snapshot", "The agent has no such snapshot.")
-            self._check_branch()
+            self._check_branch(copied)
             restored = self._store.snapshots.restore(agent, snapshot)
             current.record(Action.RESTORED, target=snapshot, messages=restored.length)
             return restored
 
-        return self._change(apply, "restoring a snapshot", Action.RESTORED)
+        return self._change(apply, "restoring a snapshot", Action.RESTORED, copied)
 
     # --- parts -------------------------------------------------------------------------------
 
@@ -189,12 +209,15 @@ class Timeline:
         apply: Callable[[SessionChange], R],
         verb: str,
         action: AuditEvent.Action | None = None,
+        copied: _Copied | None = None,
     ) -> R:
         what = f"{verb} in session {self.session.pk}"
 
         def check_owner(current: SessionChange) -> R:
             if current.session.owner_id != self.session.owner_id:
                 raise SessionNotFoundError(f"{what}: the session has another owner now")
+            if copied is not None:
+                copied.bytes = 0
             return apply(current)
 
         receipt = change(
@@ -208,6 +231,8 @@ class Timeline:
             expected=self.expected,
             using=self.using,
         )
+        if copied is not None:
+            quotas.count_bytes(self.session.owner_id, copied.bytes, self.using)
         return receipt.result
 
     def _record_read(self, current: SessionChange, target: UUID | None, **details: Any) -> None:
@@ -215,14 +240,23 @@ class Timeline:
         if self.records_reads:
             current.record(Action.READ, target=target, **details)
 
-    def _check_branch(self) -> None:
+    def _check_new_branch(self, agent: AgentRecord, name: str | None, copied: _Copied) -> None:
+        try:
+            self._check_branch(copied)
+        except QuotaExceededError:
+            # Of a name that exists, the store creates no branch: it raises the conflict.
+            if not is_branch_name_taken(self.using, agent, name):
+                raise
+
+    def _check_branch(self, copied: _Copied) -> None:
         if self.limited:
             quotas.check_branches(self.session.owner_id, self.using)
-            self._check_copy()
+            self._check_copy(copied)
 
-    def _check_copy(self) -> None:
+    def _check_copy(self, copied: _Copied) -> None:
         added = quotas.session_bytes(self.session, self.using)
-        quotas.check_bytes(self.session.owner_id, added, self.using)
+        quotas.require_room(self.session.owner_id, added, self.using)
+        copied.bytes = added
 
     def _find_fork(self, external_id: str | None) -> Session | None:
         if external_id is None or self.session.owner_id is None:

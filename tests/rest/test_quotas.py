@@ -123,6 +123,59 @@ def test_a_user_adds_no_more_bytes_than_allowed(api, ada, limits):
     talk.store.append(talk.agent, {"role": "user", "content": [{"text": "z" * 10_000}]})
 
 
+def kept_bytes(owner: Any) -> int:
+    used: int = cache.get(quotas._name(owner.pk, "default"))[0]
+    return used
+
+
+def test_a_copy_is_counted_once_it_is_made(api, ada, talk):
+    size = size_of(talk)
+    agent = f"/api/agents/{talk.agent.id}/"
+    assert api.post(f"{talk.url}fork/", {}, format="json").status_code == 201
+    assert kept_bytes(ada) == 2 * size
+    assert api.post(f"{agent}rewind/", {"to": 1}, format="json").status_code == 200
+    assert kept_bytes(ada) == 3 * size
+
+
+@pytest.mark.parametrize("full", ["", "MAX_OWNER_BRANCHES", "MAX_OWNER_BYTES"])
+def test_a_request_that_stores_nothing_is_neither_counted_nor_refused(api, ada, talk, limits, full):
+    agent = f"/api/agents/{talk.agent.id}/"
+    changes = [
+        ("rewind/", {"to": 0, "name": "taken"}, 409),
+        ("rewind/", {"to": 0, "name": "main"}, 409),
+        ("branches/", {"name": "taken"}, 409),
+        # The name that the next branch has by default.
+        ("branches/", {}, 409),
+        ("rewind/", {"to": 0}, 409),
+        ("rewind/", {"to": 2}, 200),
+        ("rewind/", {"to": 2, "name": "taken"}, 200),
+    ]
+    for name in ("taken", "branch-3"):
+        assert api.post(f"{agent}branches/", {"name": name}, format="json").status_code == 201
+    assert api.post(f"{talk.url}fork/", {"external_id": "x"}, format="json").status_code == 201
+    before = kept_bytes(ada)
+    if full:
+        limits(**{full: 1})
+
+    for path, body, code in changes:
+        answer = api.post(f"{agent}{path}", body, format="json")
+        assert answer.status_code == code, (path, body, answer.content)
+        assert code == 409 or answer.json() == {"branch": None}
+    again = {"external_id": "x", "at": talk_key(talk)}
+    assert api.post(f"{talk.url}fork/", again, format="json").status_code == 409
+
+    assert kept_bytes(ada) == before
+    assert (Session.objects.count(), Branch.objects.count()) == (2, 2)
+    if full:
+        is_refused(api.post(f"{agent}branches/", {"name": "new"}, format="json"), full)
+        is_refused(api.post(f"{agent}rewind/", {"to": 0, "name": "new"}, format="json"), full)
+        assert kept_bytes(ada) == before
+
+
+def talk_key(talk: Talk) -> str:
+    return str(talk.store.messages.list(talk.agent)[0].id)
+
+
 def test_what_was_deleted_no_longer_counts_after_a_minute(api, ada, limits, monkeypatch):
     talk = Talk(ada, "x" * 10_000, session_id="large")
     other = Talk(ada, "x" * 10_000, session_id="other")

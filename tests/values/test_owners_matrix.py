@@ -281,6 +281,8 @@ NO_ENTRIES = {
     "quotas.check_branches": "it counts the branches of a signed-in user",
     "quotas.check_bytes": "it counts the bytes of a signed-in user",
     "quotas.check_sessions": "it counts the sessions of a signed-in user",
+    "quotas.count_bytes": "it counts the bytes of a signed-in user",
+    "quotas.require_room": "it compares the bytes of a signed-in user",
 }
 
 
