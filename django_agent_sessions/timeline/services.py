@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from django_agent_sessions.exceptions import (
     QuotaExceededError,
     SessionConflictError,
@@ -38,6 +40,11 @@ def _accept(branch: BranchRecord) -> None:
     """Accept every branch."""
 
 
+def _accept_fork(fork: UUID) -> bool:
+    """Accept every fork."""
+    return True
+
+
 @dataclass
 class _Copied:
     """The bytes that a change copies; counted once the change is committed."""
@@ -62,25 +69,30 @@ class Timeline:
     """The reason of the change, for the audit trail; a setting says which changes require one."""
 
     def fork(
-        self, *, at: UUID | None = None, title: str | None = None, external_id: str | None = None
+        self,
+        *,
+        at: UUID | None = None,
+        title: str | None = None,
+        external_id: str | None = None,
+        may_read: Callable[[UUID], bool] = _accept_fork,
     ) -> tuple[UUID, bool]:
         """Create a session with a copy of the messages, up to and including ``at``.
 
         Return its primary key, and whether it is new: with an ``external_id`` the existing fork
-        of the same message is returned.
+        of the same message is returned, unless the user may not read it.
         """
         copied = _Copied()
 
         def apply(current: SessionChange) -> tuple[UUID, bool]:
-            existing = self._find_fork(external_id)
-            if existing is not None:
-                if fork_source(existing) != {"session": self.session.pk, "message": at}:
+            if external_id is not None and (siblings := self._siblings(external_id)).exists():
+                existing = self._fork_among(siblings, at)
+                if existing is None or not may_read(existing):
                     raise SessionConflictError(
                         "Another session already has this external_id. Choose another."
                     )
                 if self.records_reads:
                     current.record(Action.READ, view="fork")
-                return existing.pk, False
+                return existing, False
             messages = SessionMessage.objects.using(self.using).filter(session=self.session.pk)
             if at is not None and not messages.filter(pk=at).exists():
                 raise TargetNotFoundError("message", "The session has no such message.")
@@ -258,13 +270,24 @@ class Timeline:
         quotas.require_room(self.session.owner_id, added, self.using)
         copied.bytes = added
 
-    def _find_fork(self, external_id: str | None) -> Session | None:
-        if external_id is None or self.session.owner_id is None:
-            return None
-        siblings = Session.objects.using(self.using).filter(
-            owner=self.session.owner_id, namespace=self.session.namespace, scope=self.session.scope
+    def _siblings(self, external_id: str) -> QuerySet[Session]:
+        """Return the sessions that keep a fork from having an external id."""
+        return Session.objects.using(self.using).filter(
+            owner=self.session.owner_id,
+            namespace=self.session.namespace,
+            scope=self.session.scope,
+            external_id=external_id,
         )
-        return siblings.filter(external_id=external_id).first()
+
+    def _fork_among(self, sessions: QuerySet[Session], at: UUID | None) -> UUID | None:
+        """Return the first of the sessions that is a fork of this one at a message, or None.
+
+        The database lets several sessions without an owner have the same external id.
+        """
+        source = {"session": self.session.pk, "message": at}
+        forks = sessions.filter(forked_from=self.session.forked_from or self.session.pk)
+        rows = forks.only("forked_from", "origin").order_by("pk")
+        return next((row.pk for row in rows if fork_source(row) == source), None)
 
 
 def fork_source(session: Session) -> dict[str, UUID | None] | None:

@@ -8,13 +8,17 @@ from uuid import uuid4
 
 import pytest
 from django.db import connection
+from django.db.models import Q
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
+from django_agent_sessions.models.access import AccessRule
+from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.owners import NOBODY
 from django_agent_sessions.values.records import AgentState
 from tests.admin.people import staff
 
@@ -86,6 +90,70 @@ def test_a_fork_is_made_once_however_often_it_is_asked_for(api, trip):
     fork(api, trip, {"external_id": "thread-3"}, 409)
     assert Session.objects.count() == 3
     assert AuditEvent.objects.filter(action="forked").count() == 1
+
+
+FORKER = ("view_session", "read_transcript", "change_session", "add_session")
+
+
+@pytest.fixture
+def nobodys() -> Talk:
+    return Talk(NOBODY, *SAID, session_id="nobodys")
+
+
+def test_a_fork_of_a_session_without_owner_is_made_once(nobodys, trip):
+    boss = client_of(staff("boss", *FORKER))
+    given = {"at": key(nobodys, 1), "external_id": "e1"}
+    # A user's session may have the same id.
+    SessionStore(owner=trip.store.owner_id).sessions.open_external("e1")
+    made = fork(boss, nobodys, given, 201, "?scope=all")
+    assert made["owner"] is None
+    for _ in range(2):
+        assert fork(boss, nobodys, given, 200, "?scope=all")["id"] == made["id"]
+    # Another message or another session is not this fork.
+    other = Talk(NOBODY, *SAID, session_id="other")
+    child = Talk(NOBODY, *SAID, session_id="child")
+    Session.objects.filter(pk=child.session.id).update(external_id="e2")
+    for source, body in (
+        (nobodys, {"external_id": "e1"}),
+        (nobodys, {"external_id": "e2"}),
+        (other, {"external_id": "e1"}),
+        (other, {"external_id": "e2"}),
+    ):
+        answer = fork(boss, source, body, 409, "?scope=all")
+        assert made["id"] not in str(answer)
+    assert Session.objects.filter(forked_from__isnull=False).count() == 1
+    # Without ?scope=all nobody reaches it.
+    fork(boss, nobodys, given, 404)
+
+
+def test_of_several_sessions_without_owner_with_one_external_id_the_fork_is_found(nobodys):
+    boss = client_of(staff("boss", *FORKER))
+    older = Talk(NOBODY, "One", session_id="older")
+    made = fork(boss, nobodys, {"external_id": "e1"}, 201, "?scope=all")
+    Session.objects.filter(pk=older.session.id).update(external_id="e1")
+    assert fork(boss, nobodys, {"external_id": "e1"}, 200, "?scope=all")["id"] == made["id"]
+
+
+class OnlyTrips(AccessRule):
+    """Every member of staff may do everything in the sessions named "trip", and in no other."""
+
+    def sessions(self, user: Any, action: SessionPermission) -> Any:
+        return Q(session_id="trip") if user.is_staff else None
+
+
+@pytest.mark.parametrize("has_owner", [True, False])
+def test_an_external_id_opens_no_fork_that_the_user_may_not_read(ada, bob, settings, has_owner):
+    talk = Talk(ada if has_owner else NOBODY, *SAID)
+    boss = client_of(staff("boss", *FORKER))
+    made = fork(boss, talk, {"external_id": "e1", "title": "Hidden"}, 201, "?scope=all")
+    Session.objects.filter(pk=made["id"]).update(metadata={"word": "hidden"})
+    settings.AGENT_SESSIONS = {"ACCESS": f"{__name__}.OnlyTrips"}
+
+    answer = fork(boss, talk, {"external_id": "e1"}, 409, "?scope=all")
+
+    assert answer["code"] == "conflict"
+    assert not any(word in str(answer) for word in ("idden", made["id"]))
+    fork(client_of(bob), talk, {"external_id": "e1"}, 404, "?scope=all")
 
 
 def test_the_store_makes_no_second_session_of_an_external_id(trip):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.db.models import Prefetch
 from django.http import Http404
@@ -64,13 +65,15 @@ class SessionDetailAPI(ChangeAPI):
     def _visible_fork_source(self, row: Session) -> dict[str, Any] | None:
         """Return the source of a fork, or ``None`` if the user does not reach it."""
         origin = fork_source(row)
-        if origin is None:
-            return None
+        return origin if origin is not None and self._may_read(origin["session"]) else None
+
+    def _may_read(self, key: UUID | None) -> bool:
+        """Return whether the user reaches a session and may read it."""
         try:
-            self.session(origin["session"], SessionPermission.READ)
+            self.session(key, SessionPermission.READ)
         except Http404:
-            return None
-        return origin
+            return False
+        return True
 
 
 def _first_text(messages: Any) -> dict[str, Any] | None:

@@ -316,7 +316,10 @@ class SessionViewSet(SessionDetailAPI):
         data = self.read_body(ForkSerializer)
         with named_by_fields(message="at"):
             key, created = self.timeline(row, reason=data.get("reason")).fork(
-                at=data.get("at"), title=data.get("title"), external_id=data.get("external_id")
+                at=data.get("at"),
+                title=data.get("title"),
+                external_id=data.get("external_id"),
+                may_read=self._may_read,
             )
         sessions = request.path.rstrip("/").rsplit("/", 2)[0]
         fork = self.row_of(Session.objects.using(self.using).filter(pk=key), copied=True)
