@@ -45,7 +45,7 @@ _MOST_NAMED = 100
 _MAX_NAME = 80
 
 MAX_EVENTS = 100_000
-"""The most events of a file, the newest."""
+"""The most events of a file, the newest. The name of the file says it if there are more."""
 
 _BATCH = 1_000
 _CSV_COLUMNS = ("when", "action", "actor", "actor_id", "session", "target", "reason", "details")
@@ -306,7 +306,9 @@ def _csv_response(request: HttpRequest, events: QuerySet[AuditEvent]) -> HttpRes
     writer = csv.writer(_CSVLine())
     lines = (writer.writerow(row) for row in _rows(events))
     response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = 'attachment; filename="audit-events.csv"'
+    is_cut = events.order_by("-pk")[MAX_EVENTS : MAX_EVENTS + 1].exists()
+    name = f"audit-events-newest-{MAX_EVENTS}" if is_cut else "audit-events"
+    response["Content-Disposition"] = f'attachment; filename="{name}.csv"'
     return response
 
 

@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from django_agent_sessions import audit
+from django_agent_sessions.admin import audit as audit_admin
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.access import AccessRule
 from django_agent_sessions.store import SessionStore
@@ -255,6 +256,18 @@ def test_events_are_downloaded_as_the_filters_select_them_and_no_cell_is_a_formu
     ]
     assert rows[1]["reason"] == "'=1+1"
     assert "no-store" in response["Cache-Control"]
+
+
+def test_a_file_that_has_only_the_newest_events_is_named_so(auditor, ada, monkeypatch):
+    monkeypatch.setattr(audit_admin, "MAX_EVENTS", 2)
+    monkeypatch.setattr(audit_admin, "_BATCH", 1)
+    # The download itself is an event.
+    for number, name in ((2, "audit-events.csv"), (4, "audit-events-newest-2.csv")):
+        audit.record(Action.HELD, actor=ada)
+        response = auditor.get(f"{LIST}csv/")
+        rows = list(csv.DictReader(StringIO(response.getvalue().decode())))
+        assert response["Content-Disposition"] == f'attachment; filename="{name}"'
+        assert (AuditEvent.objects.count(), len(rows)) == (number, 2)
 
 
 def test_only_who_may_see_the_audit_trail_downloads_it(client):
