@@ -151,6 +151,7 @@ class ChatView(ChatSessionAPI):
             return HttpResponse(status=204)
         if answer.over and request.query_params.get(UNANSWERED_PARAMETER) != "true":
             return HttpResponse(status=204)
+        await self.in_thread(self.record_access, session, view="ai-sdk-stream")
         return self._stream_response(answer.follow(), None if self.owns(session) else session.pk)
 
     # --- steps of the handlers ---------------------------------------------------------------

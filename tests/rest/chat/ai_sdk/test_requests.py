@@ -10,6 +10,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from django_agent_sessions.governance import sharing
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.rest.chat.ai_sdk.chat import (
     FORMATS,
@@ -201,6 +202,29 @@ def test_reading_somebody_elses_messages_takes_permissions_and_is_recorded(
     assert event.details["view"] == "ai-sdk"
     # By what its owner's client calls it, it is not found.
     assert stranger.http.get("strands/c-1/messages?scope=all").status_code == 404
+
+
+@pytest.mark.parametrize("role", ["reader", "writer"])
+def test_a_participant_who_resumes_an_answer_is_recorded_once(browser, stranger, bob, role, gate):
+    name = uuid4().hex
+    with browser.asking("strands", "c-1", f"wait {name}") as lines:
+        until(lines, "One")
+        session = Session.objects.get()
+        sharing.add_participant(session.pk, bob, role)
+        url = f"strands/{session.pk}/stream"
+        with stranger.http.stream("GET", url) as resumed:
+            until(resumed.iter_lines(), "One")
+            event = AuditEvent.objects.get(action=AuditEvent.Action.READ)
+        gate.open(name)
+        assert "[DONE]" in "".join(lines)
+    assert (event.session, event.actor_id) == (session.pk, str(bob.pk))
+    assert event.details == {"via": "api", "view": "ai-sdk-stream"}
+    # Nothing is delivered, and the owner is not recorded.
+    assert stranger.http.get(url).status_code == 204
+    assert browser.http.get(f"{url}?unanswered=true").status_code == 200
+    assert AuditEvent.objects.filter(action=AuditEvent.Action.READ).count() == 1
+    assert stranger.http.get(f"{url}?unanswered=true").status_code == 200
+    assert AuditEvent.objects.filter(action=AuditEvent.Action.READ).count() == 2
 
 
 def test_the_pages_of_a_long_conversation_are_linked(browser, ada):
