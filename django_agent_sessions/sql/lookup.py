@@ -30,7 +30,6 @@ _Values: TypeAlias = Sequence[tuple[_Field, Any]]
 
 _NOT_IN_RECORDS = (
     "origin",
-    "forked_from",
     "has_errors",
     "redactions",
     "change",

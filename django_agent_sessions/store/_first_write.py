@@ -57,6 +57,7 @@ def session_record(row: Any) -> SessionRecord:
         last_activity_at=row.last_activity_at,
         archived_at=row.archived_at,
         expires_at=row.expires_at,
+        forked_from=row.forked_from,
     )
 
 

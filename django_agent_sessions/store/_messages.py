@@ -132,21 +132,25 @@ class Messages(StorePart):
     aredacted_elsewhere = twin(redacted_elsewhere)
 
     @retry_reads
-    def has_originals(self, agent: AgentRecord) -> bool:
+    def has_originals(self, agent: AgentRecord, *, ancestors: Collection[UUID] = ()) -> bool:
         """Return whether :meth:`without_originals` may find any in the agent's session.
 
         Args:
             agent: The agent.
+            ancestors: The sessions of which its session is a fork; their redacted messages are
+                recognized, too.
 
         Returns:
             Whether messages were redacted that are recognized again.
         """
-        return has_originals(self.using, agent)
+        return has_originals(self.using, agent, ancestors)
 
     ahas_originals = twin(has_originals)
 
     @retry_reads
-    def without_originals(self, agent: AgentRecord, messages: Sequence[Any]) -> builtins.list[Any]:
+    def without_originals(
+        self, agent: AgentRecord, messages: Sequence[Any], *, ancestors: Collection[UUID] = ()
+    ) -> builtins.list[Any]:
         """Replace originals of redacted messages, which a caller had in memory.
 
         They are recognized by keyed digests of whole messages; those with less than 12 letters are
@@ -155,11 +159,14 @@ class Messages(StorePart):
         Args:
             agent: The agent.
             messages: Payloads, such as a caller's copy of the conversation.
+            ancestors: The sessions of which its session is a fork; their redacted messages are
+                recognized, too.
 
         Returns:
-            The payloads; redacted ones in their redacted version.
+            The payloads; redacted ones in their redacted version. If that was deleted, or belongs
+            to another owner, the whole message is masked.
         """
-        return without_originals(self.using, agent, messages)
+        return without_originals(self.using, agent, messages, ancestors)
 
     awithout_originals = twin(without_originals)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import Q
 from django.utils.crypto import salted_hmac
 
 from django_agent_sessions.content import codec, dialects, masking
-from django_agent_sessions.models import RedactedOriginal, SessionMessage
+from django_agent_sessions.models import RedactedOriginal, Session, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 from django_agent_sessions.values.ids import new_id
@@ -72,30 +73,46 @@ def _is_unmistakable(payload: Any, source: str) -> bool:
     return is_call or len(text.strip()) >= _SHORTEST
 
 
-def has_originals(using: str, agent: AgentRecord) -> bool:
+def has_originals(using: str, agent: AgentRecord, ancestors: Collection[UUID]) -> bool:
     """Return whether originals of redacted messages are recognized in the session."""
-    return RedactedOriginal.objects.using(using).filter(session=agent.session).exists()
+    sessions = {agent.session, *ancestors}
+    return RedactedOriginal.objects.using(using).filter(session__in=sessions).exists()
 
 
-def without_originals(using: str, agent: AgentRecord, messages: Sequence[Any]) -> list[Any]:
-    """Return messages with those that were redacted in the session in their redacted version."""
+def without_originals(
+    using: str, agent: AgentRecord, messages: Sequence[Any], ancestors: Collection[UUID]
+) -> list[Any]:
+    """Return messages with those that were redacted in the session in their redacted version.
+
+    Those that were redacted in one of its ancestors as well.
+    """
+    sessions = {agent.session, *ancestors}
     result = list(messages)
     digests = [digests_of(message) for message in result]
     found: dict[str, UUID] = {}
     for chunk in _chunks(chain(*digests)):
-        rows = RedactedOriginal.objects.using(using).filter(session=agent.session)
-        found.update(rows.filter(digest__in=chunk).values_list("digest", "message"))
+        rows = RedactedOriginal.objects.using(using).filter(session__in=sessions)
+        columns = rows.filter(digest__in=chunk).values_list("digest", "message", "session")
+        # Those of the session itself last, so that they take precedence.
+        for digest, message, _ in sorted(columns, key=lambda row: row[2] == agent.session):
+            found[digest] = message
     if not found:
         return result
+    same_owner = Q()
+    if ancestors:
+        # An ancestor may have another owner today.
+        own = Session.objects.using(using).filter(pk=agent.session)
+        same_owner = Q(session__owner=own.values_list("owner", flat=True).first())
     redacted: dict[UUID, Any] = {}
     for chunk in _chunks(found.values()):
         messages_found = SessionMessage.objects.using(using).filter(pk__in=chunk).order_by()
+        messages_found = messages_found.filter(same_owner)
         for key, text in messages_found.values_list("pk", VISIBLE_TEXT):
             redacted[key] = decode_payload(text)
     for index, (digest, *older) in enumerate(digests):
         if key := next((found[one] for one in (digest, *older) if one in found), None):
             version = redacted.get(key)
-            # The message itself was deleted since.
+            # The message itself was deleted since, or is another owner's.
             lost = version is None or isinstance(version, CorruptPayload)
             replaced = masking.redact_message(agent.dialect, result[index]) if lost else version
             result[index] = replaced

@@ -439,6 +439,22 @@ class Sessions(StorePart):
 
     adescendants = twin(descendants)
 
+    @retry_reads
+    def ancestors(self, session: UUID) -> builtins.list[UUID]:
+        """List the sessions of which a session is a fork, directly or through other forks.
+
+        Args:
+            session: Primary key of the session.
+
+        Returns:
+            Primary keys, also of deleted sessions, oldest first; empty if it is no fork.
+        """
+        rows = session_rows(self.using).filter(pk=session, forked_from__isnull=False)
+        origin = rows.values_list("origin", flat=True).first()
+        return [UUID(key) for key in origin["fork"]["line"]] if origin else []
+
+    aancestors = twin(ancestors)
+
 
 @retry_reads
 def read_session(context: StoreContext, session_id: str | UUID) -> SessionRecord | None:

@@ -69,6 +69,7 @@ class SessionRecord:
         last_activity_at: When the last turn ended.
         archived_at: When it was archived; None if it was not.
         expires_at: When it may be deleted; None if never.
+        forked_from: Primary key of the first session of its line of forks; None if it is no fork.
     """
 
     id: UUID
@@ -88,6 +89,7 @@ class SessionRecord:
     last_activity_at: datetime
     archived_at: datetime | None
     expires_at: datetime | None
+    forked_from: UUID | None = None
 
     @property
     def key(self) -> SessionKey:

@@ -45,7 +45,7 @@ class ConversationMemory:
     """
 
     _TRACKED = (
-        *("found", "epoch", "no_originals"),
+        *("found", "epoch", "no_originals", "ancestors"),
         *("_messages", "_pending", "_secrets", "_replacements"),
     )
 
@@ -57,12 +57,14 @@ class ConversationMemory:
         """The name of the model that answers, if the caller told it."""
         self.forget()
 
-    def forget(self, epoch: int | None = None) -> None:
+    def forget(self, epoch: int | None = None, *, is_fork: bool = False) -> None:
         """Forget all messages, because the conversation is a new one."""
         # The redaction epoch that a write sends. One that is too old is safe: the write reloads.
         self.epoch = epoch
         # The session and the epoch at which no redacted message could be recognized again.
         self.no_originals: tuple[UUID, int] | None = None
+        # The sessions of which its session is a fork; None before a fork's first append.
+        self.ancestors: list[UUID] | None = None if is_fork else []
         # By branch and position. `_pending` has the pages that are not yet entered there.
         self._messages: dict[tuple[int, int], Any] = {}
         self._pending: list[tuple[int, Collection[PositionedPayload]]] = []
@@ -245,13 +247,21 @@ class ConversationSession(AdapterSession):
     ) -> list[Any]:
         """Return messages as they are written; see :meth:`append`."""
         clean = [self.memory.clean(message) for message in batch]
-        # The object may be handed what it has not read itself.
-        if self.memory.epoch and self.memory.no_originals != (agent.session, self.memory.epoch):
-            if self.store.messages.has_originals(agent):
-                clean = self.store.messages.without_originals(agent, clean)
-            else:
-                self.memory.no_originals = agent.session, self.memory.epoch
-        return _with_usage(clean, spent, self.memory.model)
+        return _with_usage(self._without_originals(agent, clean), spent, self.memory.model)
+
+    def _without_originals(self, agent: AgentRecord, messages: list[Any]) -> list[Any]:
+        """Replace originals of redacted messages, which the object has not read itself."""
+        memory, stored = self.memory, self.store.messages
+        if memory.ancestors is None:
+            memory.ancestors = self.store.sessions.ancestors(agent.session)
+        # A redaction in an ancestor does not change the epoch of its forks.
+        at = None if memory.ancestors or not memory.epoch else (agent.session, memory.epoch)
+        if not memory.ancestors and at in (None, memory.no_originals):
+            return messages
+        if stored.has_originals(agent, ancestors=memory.ancestors):
+            return stored.without_originals(agent, messages, ancestors=memory.ancestors)
+        memory.no_originals = at
+        return messages
 
     def mask(self, messages: Sequence[Any]) -> list[Any]:
         """Return messages without what was redacted since the object read or wrote them."""
@@ -433,7 +443,8 @@ class ConversationSession(AdapterSession):
         check_dialect(agent, self.dialect)
         if self.memory.found is None or self.memory.found[1].id != agent.id:
             # A new conversation. For the same one keep the older epoch, which is the safe choice.
-            self.memory.forget(session.redaction_epoch)
+            is_fork = session.forked_from is not None
+            self.memory.forget(session.redaction_epoch, is_fork=is_fork)
         self.memory.found = (self._key(), agent)
         return agent
 

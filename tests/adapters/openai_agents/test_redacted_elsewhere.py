@@ -8,9 +8,11 @@ import pytest
 from agents import Agent, RunConfig, Runner, function_tool
 
 from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, DjangoSession
+from django_agent_sessions.content import masking
+from django_agent_sessions.content.dialects import OPENAI
 from django_agent_sessions.db import bridge
 from django_agent_sessions.governance.redaction import Find, WholeMessage, aredact, redact
-from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing, files_containing
 from tests.adapters.processes import hold, let_go
@@ -177,3 +179,48 @@ async def test_a_new_object_that_is_handed_old_items_writes_none_of_it(session_c
     assert [written[0], written[5]] == [user("new"), user("ok")]
     if not cleared:
         assert written[1:5] == redacted[:4]
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("before", [True, False])
+async def test_a_fork_recognizes_what_was_redacted_in_the_sessions_of_its_line(before, again, ada):
+    store = SessionStore(owner=ada)
+    secret, ended = user(f"My code is {SECRET}"), CALL
+    await DjangoSession("s", owner=ada).add_items([secret, ended])
+    found = await store.aget("s")
+
+    async def remove() -> None:
+        await aredact(found.id, Find("plantedsecret"), reason="A request")
+
+    if before:
+        await remove()
+    fork = await store.sessions.afork(found, session_id="fork")
+    if again:
+        fork = await store.sessions.afork(fork, session_id="fork 2")
+    session = DjangoSession(fork.session_id, owner=ada)
+    # An object that has written before the redaction recognizes it, too.
+    await session.add_items([user("new")])
+    if not before:
+        await remove()
+    await session.add_items([secret, user("other"), ended])
+
+    assert (await store.sessions.aancestors(fork.id))[0] == found.id
+    written = (await session.get_items())[3:]
+    redacted = await DjangoSession("s", owner=ada).get_items()
+    assert written == [redacted[0], user("other"), redacted[1]]
+    assert "plantedsecret" not in str(written)
+
+
+async def test_a_fork_does_not_read_the_redacted_version_of_another_owner(ada, bob):
+    store = SessionStore(owner=ada)
+    secret = user(f"My code is {SECRET}")
+    await DjangoSession("s", owner=ada).add_items([secret])
+    found = await store.aget("s")
+    fork = await store.sessions.afork(found, session_id="fork")
+    await aredact(found.id, Find("plantedsecret"), reason="A request")
+    await bridge.arun_orm(lambda: Session.objects.filter(pk=fork.id).update(owner=bob))
+
+    session = DjangoSession("fork", owner=bob)
+    await session.add_items([secret])
+
+    assert (await session.get_items())[-1] == masking.redact_message(OPENAI, secret)

@@ -10,6 +10,7 @@ from agents import Runner
 from django.db import connection
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import statements as kit
 from django_agent_sessions.values.owners import NOBODY
 
@@ -95,3 +96,15 @@ def test_a_run_with_a_tool_takes_one_read_and_three_writes(open_session):
     assert found[0] == "SELECT"
     # The tool's turn has two items.
     assert len(found) == 1 + 3 * WRITTEN + (connection.vendor == "sqlite")
+
+
+def test_an_append_to_a_fork_also_looks_for_redacted_originals():
+    asyncio.run(DjangoSession("s").add_items([user("a")]))
+    store = SessionStore()
+    store.sessions.fork(store.get("s"), session_id="fork")
+
+    fork = DjangoSession("fork")
+    # The session and its agent, the sessions of its line, and the digests.
+    assert len(statements(fork.add_items([user("b")]))) == 3 + WRITTEN
+    assert len(statements(fork.add_items([user("c")]))) == 1 + WRITTEN
+    assert statements(fork.get_items()) == ["SELECT"]
