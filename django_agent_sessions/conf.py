@@ -300,10 +300,14 @@ def problems(raw: object) -> list[tuple[str, str]]:
     for key, value in raw.items():
         if key not in _FIELDS:
             result.append((f"{SETTING} has no key {key!r}", _suggest_key(key)))
-        elif problem := _problem(value, hints[key]):
+        elif problem := _problem(value, hints[key]) or _duration_problem(key, value):
             expected = _TYPES[hints[key]] + _EXAMPLES.get(key, "")
             result.append((f"{SETTING}[{key!r}] {problem}", f"It must be {expected}."))
     return result
+
+
+_LONGEST_SECONDS = 100 * 365 * 24 * 60 * 60
+"""Longer ones lead out of the range of dates."""
 
 
 def _suggest_key(key: object) -> str:
@@ -330,6 +334,11 @@ def _problem(value: object, hint: Any) -> str:
         return ""
     valid = 0 < value < math.inf if float in get_args(hint) else value >= 1
     return "" if valid else f"is {value}"
+
+
+def _duration_problem(key: str, value: Any) -> str:
+    is_duration = key.endswith(("_SECONDS", "_TTL")) and value is not None
+    return "is longer than 100 years" if is_duration and value > _LONGEST_SECONDS else ""
 
 
 def _price_problem(prices: object) -> str:

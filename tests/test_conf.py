@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from django_agent_sessions import conf
 from django_agent_sessions.conf import AgentSessionsSettings, get_settings
 from django_agent_sessions.exceptions import ConfigurationError
 
@@ -43,6 +44,13 @@ def test_what_is_no_dict_is_refused_by_the_name_of_the_setting(settings, given):
 
     with pytest.raises(ConfigurationError, match="AGENT_SESSIONS must be a dict"):
         get_settings()
+
+
+@pytest.mark.parametrize("key", ["EXPORT_SECONDS", "REDACTION_ORIGINAL_TTL", "SHARE_LINK_SECONDS"])
+def test_a_duration_beyond_all_dates_is_refused(key):
+    ((told, _hint),) = conf.problems({key: 10**11})
+    assert told == f"AGENT_SESSIONS['{key}'] is longer than 100 years"
+    assert conf.problems({key: 10**9, "BLOB_URL_SECONDS": None}) == []
 
 
 def test_settings_cannot_be_changed_in_place():

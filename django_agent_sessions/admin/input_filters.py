@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -188,11 +189,22 @@ class CostFilter(InputFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
         for name, lookup in zip(self.names(), ("cost__gte", "cost__lte"), strict=False):
             if text := self.text(name):
-                try:
-                    queryset = queryset.filter(**{lookup: int(Decimal(text) * UNITS)})
-                except (InvalidOperation, ValueError, OverflowError) as error:
-                    raise IncorrectLookupParameters(error) from error
+                queryset = queryset.filter(**{lookup: _units(text)})
         return queryset
+
+
+_MAX_AMOUNT_DIGITS = 15
+
+
+def _units(text: str) -> int:
+    try:
+        amount = Decimal(text)
+        # Python needs minutes to make an integer of 1e900000.
+        if amount.adjusted() > _MAX_AMOUNT_DIGITS:
+            raise IncorrectLookupParameters
+        return int(amount * UNITS)
+    except (ArithmeticError, ValueError) as error:
+        raise IncorrectLookupParameters(error) from error
 
 
 class MetadataFilter(InputFilter):
@@ -227,7 +239,9 @@ def _scalar(text: str) -> bool | float | None:
     """Return the number or boolean that a text is in JSON."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if isinstance(value, (bool, int, float)) else None
 

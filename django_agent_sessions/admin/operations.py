@@ -29,7 +29,7 @@ from django_agent_sessions.queries import matching
 from django_agent_sessions.queries.titles import with_readable_titles
 
 from .changelist import SessionChangeList
-from .filters import is_filter
+from .filters import is_filter, reject_nul
 from .pages import ReasonForm, admin_url, private_path, render
 from .permissions import SessionPermission, may, reach
 
@@ -63,6 +63,7 @@ def match_query(
     model_admin: Any, user: Any, query: QueryDict, as_of: datetime | None = None
 ) -> MatchingSessions:
     """Return what the list of a user matches with these parameters."""
+    reject_nul({SEARCH_VAR: query.getlist(SEARCH_VAR)})
     request: Any = HttpRequest()
     request.method, request.GET, request.user = "GET", query, user
     request.all_matches, request.as_of = True, as_of

@@ -7,11 +7,14 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from django.db.models import Q
 from django.urls import reverse
 
 from django_agent_sessions.models import AuditEvent, Operation, Session
+from django_agent_sessions.models.access import EVERYBODY, AccessRule
+from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.store import SessionStore
-from tests.operations.making import SECRET, officer, talk
+from tests.operations.making import SECRET, begin, carry_out, officer, talk
 
 from .people import staff
 
@@ -61,15 +64,35 @@ def test_it_shows_the_places_before_and_after_and_starts_nothing(client, user):
     assert not Operation.objects.exists()
 
 
-def test_what_was_shown_is_recorded_as_read(client, user):
+def test_what_was_searched_is_recorded_as_read(client, user):
     (session,) = talk(1)
-    talk(1, namespace="other", text="nothing of that kind")
+    (other,) = talk(1, namespace="other", text="nothing of that kind")
 
     preview(client)
 
-    (event,) = AuditEvent.objects.all()
-    assert (event.action, event.session, event.actor) == ("read", session.pk, "officer")
-    assert event.details == {"page": "redact", "hits": 1}
+    events = AuditEvent.objects.values_list("action", "actor", "session", "details__hits")
+    assert set(events) == {
+        ("read", "officer", session.pk, 1),
+        ("read", "officer", other.pk, 0),
+    }
+
+
+class OnlyInB(AccessRule):
+    def sessions(self, user: Any, action: Any) -> Any:
+        is_limited = action in (SessionPermission.READ, SessionPermission.REDACT)
+        return Q(namespace="b") if is_limited else EVERYBODY
+
+
+def test_it_searches_what_the_operation_would_redact(client, user, settings):
+    settings.AGENT_SESSIONS = {"ACCESS": f"{__name__}.OnlyInB", "OPERATIONS_IN_PROCESS": False}
+    talk(3, namespace="b")
+    talk(3, namespace="a")
+
+    with patch(f"{LIMITS}.MAX_SEARCHED", 3):
+        page = preview(client)
+
+    assert figure(page, "With a match") == figure(page, "Searched sessions") == 3
+    assert carry_out(begin("redact", user)).done == 3
 
 
 def test_what_is_skipped_is_not_shown(client, user):

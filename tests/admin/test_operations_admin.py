@@ -70,6 +70,11 @@ def test_without_a_filter_it_says_all_sessions(client, user):
     assert "No filter: all sessions that you may see" in text_of(client.get(reverse(START)))
 
 
+def test_a_nul_in_the_search_leads_to_the_list(client, user):
+    response = client.get(reverse(START), {"q": "\0"})
+    assert response["Location"] == reverse(LIST)
+
+
 def test_many_matches_are_not_counted_to_the_end(client, user):
     talk(4)
     with patch("django_agent_sessions.admin.operations.MAX_COUNTED", 3):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
 
+from django_agent_sessions.admin.permissions import reach
 from django_agent_sessions.admin.transcript.viewers import Viewer, get_viewer_or_404
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.content.work_budget import limit_work
@@ -16,7 +17,8 @@ from django_agent_sessions.exceptions import (
     WorkLimitError,
 )
 from django_agent_sessions.governance.redaction import Scope, redact, request_budget
-from django_agent_sessions.models import Session
+from django_agent_sessions.models import Operation, Session
+from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS
 
 from .preview import Group, count_places, group_places
 
@@ -58,6 +60,8 @@ def preview_matches(
 ) -> BulkPreview:
     """Search the most recent sessions that would be redacted, and record what is read."""
     preview = BulkPreview()
+    # As the operation does, which skips sessions under legal hold.
+    sessions = reach(request, *OPERATION_PERMISSIONS[Operation.Kind.REDACT]).filter(sessions)
     keys = list(sessions.filter(legal_hold=False).values_list("pk", flat=True)[:MAX_SEARCHED])
     try:
         with limit_work(request_budget(staff=True)):
@@ -85,8 +89,9 @@ def _search(
         preview.failed += 1
         return
     preview.searched += 1
-    if total := count_places(result):
-        viewer.record(None, page="redact", hits=total)
+    total = count_places(result)
+    viewer.record(None, page="redact", hits=total)
+    if total:
         page, title = result.hits[:MAX_PLACES], displayable(viewer.session.title)
         groups = group_places(viewer, page)
         preview.sessions.append(SessionPreview(viewer, title, total, len(page), groups))
