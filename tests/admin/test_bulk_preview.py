@@ -11,9 +11,10 @@ from django.db.models import Q
 from django.urls import reverse
 
 from django_agent_sessions.models import AuditEvent, Operation, Session
-from django_agent_sessions.models.access import EVERYBODY, AccessRule
+from django_agent_sessions.models.access import AccessRule
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.owners import EVERYBODY
 from tests.operations.making import SECRET, begin, carry_out, officer, talk
 
 from .people import staff
