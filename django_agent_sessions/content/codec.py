@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 from uuid import UUID
 
 from django_agent_sessions.content.sealed_files import FileCipher
-from django_agent_sessions.exceptions import EncryptionKeyError
+from django_agent_sessions.exceptions import DecryptionError, EncryptionKeyError
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +197,25 @@ def open_selected(selected: str) -> str:
             raise _no_encryption()
         return selected
     row, column, stored = selected.split(SEPARATOR, 2)
-    return _codec.open_selected(row, split_columns(column), stored)
+    try:
+        return _codec.open_selected(row, split_columns(column), stored)
+    except DecryptionError:
+        if _reads_damaged.get():
+            raise ValueError("a sealed text is damaged") from None
+        raise
+
+
+@contextmanager
+def reading_damaged() -> Iterator[None]:
+    """Within the block, read a payload that was truncated, changed or moved as corrupt.
+
+    Otherwise it raises DecryptionError.
+    """
+    token = _reads_damaged.set(True)
+    try:
+        yield
+    finally:
+        _reads_damaged.reset(token)
 
 
 def open_stored(row: UUID, columns: str, stored: str) -> str:
@@ -264,4 +284,5 @@ PLAIN_BYTES = b"\x00plain:"
 SEPARATOR = "/"
 _OR = "|"
 _SELECTED = re.compile(r"[0-9a-f-]{32,36}/[^/]+/")
+_reads_damaged: ContextVar[bool] = ContextVar("agent_sessions_reads_damaged", default=False)
 _codec: Codec | None = None

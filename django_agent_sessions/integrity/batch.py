@@ -11,7 +11,10 @@ from uuid import UUID
 
 from django.db.models import Count, Max, Min, Q
 
+from django_agent_sessions.content import codec
+from django_agent_sessions.exceptions import DecryptionError
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, SessionMessage
+from django_agent_sessions.models.deletion import ENCRYPTED
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.functions import error_count, message_count
 
@@ -110,12 +113,16 @@ class Batch:
 
 def read_batch(using: str, keys: list[UUID], counted: UUID | None = None) -> Batch:
     """Read sessions, their agents and the extent of their branches."""
-    sessions = Session.objects.using(using).in_bulk(keys)
+    sessions, undecryptable = _read_sessions(using, keys)
     batch = Batch(using, {key: sessions[key] for key in keys if key in sessions}, counted=counted)
+    for key, column in undecryptable:
+        batch.add(Kind.CORRUPT_STATE, session=key, row=key, detail=column)
     agents = SessionAgent.objects.using(using).filter(session__in=batch.sessions)
-    for part in row_batches(agents, ("session_id", "dialect", *_STATE_COLUMNS), _STATE_COLUMNS):
-        for row in part:
-            _add_agent(batch, row)
+    columns = ("session_id", "dialect", *_STATE_COLUMNS)
+    with codec.reading_damaged():
+        for part in row_batches(agents, columns, _STATE_COLUMNS):
+            for row in part:
+                _add_agent(batch, row)
     rows = SessionMessage.objects.using(using).filter(session__in=batch.sessions).order_by()
     spans = rows.values_list("session_id", "agent_id", "branch").annotate(
         Count("pk"), Min("message_id"), Max("message_id"), Max("created_at"), errors=_ERRORS
@@ -141,6 +148,25 @@ def read_batch(using: str, keys: list[UUID], counted: UUID | None = None) -> Bat
             batch.counts[session], batch.errors[session] = count, errors
     batch.spans.sort()
     return batch
+
+
+def _read_sessions(
+    using: str, keys: list[UUID]
+) -> tuple[dict[UUID, Session], list[tuple[UUID, str]]]:
+    """Return sessions by key, and the columns of sessions that cannot be decrypted."""
+    rows = Session.objects.using(using)
+    try:
+        return rows.in_bulk(keys), []
+    except DecryptionError:
+        sessions = rows.defer(*ENCRYPTED).in_bulk(keys)
+    undecryptable = []
+    for key in sessions:
+        for column in ENCRYPTED:
+            try:
+                rows.filter(pk=key).values_list(column).first()
+            except DecryptionError:
+                undecryptable.append((key, column))
+    return sessions, undecryptable
 
 
 def _add_agent(batch: Batch, row: dict[str, Any]) -> None:

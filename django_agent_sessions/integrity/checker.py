@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
+from django_agent_sessions.content import codec
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import Session, StoredObject
 from django_agent_sessions.sql.audit_trigger import trigger_problem
@@ -193,6 +194,11 @@ class Check:
 
     def _check_batch(self, alias: str, keys: list[UUID], *, count: bool = False) -> Batch:
         batch = read_batch(alias, keys, self._counted if count else None)
+        with codec.reading_damaged():
+            self._check_contents(alias, batch, count)
+        return batch
+
+    def _check_contents(self, alias: str, batch: Batch, count: bool) -> None:
         binaries = BinaryCheck(batch)
         for part in ConversationCheck(batch).look():
             binaries.check_messages(part)
@@ -209,7 +215,6 @@ class Check:
             StoredObject.objects.using(alias).filter(session__in=batch.sessions)
         ):
             batch.add(finding.kind, session=finding.session, row=finding.row)
-        return batch
 
     def _check_rows_without_session(self, alias: str) -> Iterator[Result]:
         without_session = StoredObject.objects.using(alias).filter(session=None)

@@ -11,9 +11,9 @@ from django.db.models import Exists, OuterRef, Sum
 
 from django_agent_sessions import audit
 from django_agent_sessions.blobs import blob_rows, update_references
-from django_agent_sessions.content import dialects
+from django_agent_sessions.content import codec, dialects
 from django_agent_sessions.db.db_errors import is_missing_privilege
-from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.exceptions import DecryptionError, SessionNotFoundError
 from django_agent_sessions.governance.session_change import SessionChange, change
 from django_agent_sessions.models import (
     AuditEvent,
@@ -39,6 +39,7 @@ from .gaps import REPAIR_ACTOR, close_gaps
 
 _UNDER_LEGAL_HOLD = "the session is under legal hold"
 _DELETED = "the session was deleted"
+_UNDECRYPTABLE = "a value of the session cannot be decrypted"
 
 _Repair = Callable[[str, Session, Sequence[Finding]], str]
 """Repairs findings of one kind under the session's lock; returns the reason if it does not."""
@@ -68,12 +69,15 @@ def _repair_kind(using: str, session: UUID, kind: Kind, findings: Sequence[Findi
         # Each repair reads the current rows, so a retry is safe.
         if current.session.legal_hold and kind is not Kind.LEASE:
             return _UNDER_LEGAL_HOLD
-        return _REPAIRS[kind](using, current.session, findings)
+        with codec.reading_damaged():
+            return _REPAIRS[kind](using, current.session, findings)
 
     try:
         return change(session, repair, what=f"repairing session {session}", using=using).result
     except SessionNotFoundError:
         return _DELETED
+    except DecryptionError:
+        return _UNDECRYPTABLE
 
 
 def create_audit_trigger(using: str, problem: str) -> str:

@@ -52,10 +52,14 @@ def all_bytes(folder: Path) -> list[Any]:
     return [rows, [(path.name, path.read_bytes()) for path in files(folder)]]
 
 
+def quoted(column: str) -> str:
+    return connection.ops.quote_name(column)
+
+
 def stored(model: type[Model], column: str) -> list[Any]:
-    cut = f"CAST({column} AS text)" if column == "metadata" else column
+    cut = f"CAST({column} AS text)" if column == "metadata" else quoted(column)
     if connection.vendor == "mysql":
-        cut = column
+        cut = quoted(column)
     table = model._meta.db_table
     return [row[0] for row in execute(f"SELECT {cut} FROM {table} ORDER BY id")]
 
@@ -66,7 +70,7 @@ def write(model: type[Model], column: str, values: list[Any]) -> None:
     for key, value in zip(keys, values, strict=True):
         driver: Any = connection
         adapted = driver.Database.Binary(value) if isinstance(value, bytes) else value
-        execute(f"UPDATE {table} SET {column} = %s WHERE id = %s", adapted, key)
+        execute(f"UPDATE {table} SET {quoted(column)} = %s WHERE id = %s", adapted, key)
 
 
 @pytest.fixture
