@@ -25,6 +25,7 @@ from django_agent_sessions.values.records import AgentState
 from ._agent_states import LATEST_SNAPSHOT_ID, references_to_window
 from ._agents import agent_without_state
 from ._counters import set_error_count
+from ._mask_on_write import prepare_title
 from ._message_copies import copy_messages
 from ._queries import session_rows
 from ._snapshot_documents import state_in_document, without_message_references
@@ -74,7 +75,7 @@ def copy_session(
         session_id=name,
         session_type=source.session_type,
         owner_id=source.owner_id,
-        title=source.title if title is None else title[:255],
+        title=source.title if title is None else prepare_title(title),
         metadata=copies.deepcopy(source.metadata),
         origin={
             "fork": {

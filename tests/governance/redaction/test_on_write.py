@@ -57,6 +57,19 @@ def test_the_store_masks_all_that_it_writes(store):
     assert SessionMessage.objects.get(agent=agent.id, message_id=0).redacted_at is None
 
 
+def test_the_title_of_a_fork_is_masked_and_made_storable(store):
+    session = store.open("s", title="first")
+
+    assert store.sessions.fork(session, title=f"About {CARD}").title == f"About {MASK}"
+    assert (
+        store.sessions.fork(session, title="a\x00b\ud800").title
+        == store.open("t", title="a\x00b\ud800").title
+    )
+    assert store.sessions.fork(session, title="").title == ""
+    assert store.sessions.fork(session).title == "first"
+    expect_nowhere()
+
+
 def test_a_strands_agent_remembers_until_it_is_restored():
     agent = build(f"I keep {CARD}.", "Fine.")
     agent.state.set("card", CARD)
