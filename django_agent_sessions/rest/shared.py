@@ -187,9 +187,10 @@ class SharedSessionView(SharedAPI, MessageListMixin, viewsets.GenericViewSet[Any
 
 @describe_view(parameters=[_TOKEN, MESSAGE_PARAMETER], tags=["Sharing"])
 class SharedMediaView(SharedAPI, MediaAPI):
-    """An image or another file of a message in the session of a link."""
+    """An image or another file of a message that the page of a link shows."""
 
     content_negotiation_class = FileNegotiation
+    main_branch_only = True
 
     @operation("shared_media", MEDIA_RESPONSES, errors=(400, 404, 416, 503), parameters=MEDIA)
     def get(self, request: Any, message: UUID) -> Any:

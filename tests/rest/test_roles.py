@@ -19,6 +19,7 @@ from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.rest.base import DEFAULT_RATES
 from django_agent_sessions.rest.viewsets import SessionViewSet
+from django_agent_sessions.store import SessionStore
 from tests.admin.transcripts import said
 
 from .asks import ABOUT_SOMETHING, BY_LINK, EVERY_ASK, FEEDBACK, NONE, OPEN_TO_ALL, RATE, Ask
@@ -27,6 +28,7 @@ from .planted import (
     IMAGE,
     KEPT,
     METHODS,
+    PIXEL,
     SAID,
     TOKEN,
     ask,
@@ -223,6 +225,25 @@ def test_a_link_shows_the_conversation_and_nothing_else_to_anybody(planted, url,
             assert value in answer.headers[name]
     [part] = [part for part in answer.json()["results"][0]["parts"] if part["url"]]
     assert APIClient().get(part["url"]).content[1:4] == b"PNG"
+
+
+def test_a_link_serves_no_file_of_a_message_that_was_rewound_away(planted, url, ada):
+    store = SessionStore(owner=ada)
+    agent = store.agents.list(store.get("planted"))[0]
+    image = {"image": {"format": "png", "source": {"bytes": PIXEL}}}
+    store.append(agent, {"role": "user", "content": [{"text": "another"}, image]})
+    messages = APIClient().get(url).json()["results"]
+    kept, left = (part["url"] for row in messages for part in row["parts"] if part["url"])
+    assert APIClient().get(left).status_code == 200
+    store.branches.rewind(agent, 0)
+
+    assert len(APIClient().get(url).json()["results"]) == 1
+    trail = recorded()
+    gone = APIClient().get(left)
+    missing = APIClient().get(MEDIA.format(SessionMessage().pk))
+    assert (gone.status_code, gone.content) == (404, missing.content)
+    assert recorded() == trail
+    assert APIClient().get(kept).status_code == 200
 
 
 def test_a_page_of_a_link_has_no_script_and_escapes_what_was_said(planted, url):
@@ -446,7 +467,6 @@ def test_what_is_shared_goes_with_the_session_and_with_the_user(planted, monkeyp
 
 def test_code_of_a_project_gets_the_owner_of_a_session_that_a_user_reaches(planted, ada, bob):
     from django_agent_sessions.exceptions import SessionNotFoundError
-    from django_agent_sessions.store import SessionStore
     from django_agent_sessions.values.owners import NOBODY
 
     row, reader = planted.session, planted.participant.user

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.http import Http404
@@ -167,6 +167,9 @@ MEDIA = [
 class MediaAPI(SessionAPI):
     """The base of views of one message, with its media."""
 
+    main_branch_only: ClassVar[bool] = False
+    """Whether messages of other branches than the main branch are a 404."""
+
     def media_response(self, message: UUID) -> Any:
         """Return a file of a message, whose path the request has, and record the read."""
         request = self.request
@@ -194,7 +197,8 @@ class MediaAPI(SessionAPI):
 
     def read_message(self, session: Session, key: UUID) -> MessagePreview:
         """Return a message of a session, with its payload."""
-        scope = MessageQuery(session, only=frozenset([key]), eager=True)
+        only, main = frozenset([key]), self.main_branch_only
+        scope = MessageQuery(session, only=only, main=main, eager=True)
         rows = message_pages.first_page(scope, count=1).rows
         if rows:
             message_pages.read_payloads(scope, rows, whole=True)
