@@ -326,6 +326,8 @@ def as_tenant(connection):
         ("no.such.thing", "'no.such.thing', which cannot be imported"),
         (f"{__name__}.missing", "which cannot be imported"),
         (f"{__name__}.__name__", "which is not callable"),
+        # Such as an environment variable that is not set.
+        ("", "'', which cannot be imported"),
     ],
 )
 def test_a_setup_of_connections_that_cannot_be_called_stops_manage_check(settings, path, message):

@@ -129,7 +129,7 @@ def commits(using: str) -> bool:
 def connection_setup() -> Callable[[BaseDatabaseWrapper], Any] | None:
     """Import the callable that ``CONNECTION_SETUP`` names."""
     path = conf.get_settings().CONNECTION_SETUP
-    if not path:
+    if path is None:
         return None
     try:
         candidate = import_string(path)
@@ -285,7 +285,7 @@ async def run_async(
             return await _arun(_borrowing_pool, borrowing)
     refuse_to_leave_joined(using)
     # A setup may depend on the context of a call, which the others do not share.
-    grouped = None if conf.get_settings().CONNECTION_SETUP else call
+    grouped = call if conf.get_settings().CONNECTION_SETUP is None else None
     own = functools.partial(_on_own_connection, using, function)
     return await _arun(pool, own, grouped)
 
