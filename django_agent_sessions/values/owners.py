@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 from django.contrib.auth import get_user_model
@@ -99,7 +100,7 @@ def owner_key(owner: Any) -> Any:
             f"and pass owner=user; {OTHERS}"
         )
     try:
-        if isinstance(known_as, bool):
+        if _is_no_integer(known_as):
             raise TypeError
         return users._meta.pk.to_python(known_as)
     except NO_KEY:
@@ -108,6 +109,13 @@ def owner_key(owner: Any) -> Any:
             f"the owner must be a user or a user's primary key; this {type(owner).__name__} is "
             "neither"
         ) from None
+
+
+def _is_no_integer(value: Any) -> bool:
+    """Return whether Django would convert this value to a number, but it is not an integer."""
+    if isinstance(value, bool | float | bytes | bytearray | memoryview):
+        return True
+    return isinstance(value, Decimal) and value != int(value)
 
 
 def reached(key: Any, column: str = "owner") -> Q:

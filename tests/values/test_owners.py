@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -62,6 +63,11 @@ NOT_OWNERS: dict[str, Callable[[User], Any]] = {
     "True": lambda ada: True,
     "a user name": lambda ada: ada.username,
     "a number that is none": lambda ada: float("nan"),
+    "a fraction": lambda ada: ada.pk + 0.5,
+    "a float": lambda ada: float(ada.pk),
+    "a decimal fraction": lambda ada: ada.pk + Decimal("0.5"),
+    "a decimal that is none": lambda ada: Decimal("nan"),
+    "bytes": lambda ada: str(ada.pk).encode(),
 }
 
 REACHES: dict[str, Callable[[Any], Any]] = {
