@@ -31,6 +31,7 @@ from django_agent_sessions.values.records import AgentRecord, PositionedPayload
 
 from ._base import tracked_atomic, write
 from ._counters import recounting, subtract_messages
+from ._message_reading import log_corrupt
 from ._queries import conversation, lock_session_row, session_rows
 from .locking import lock_session, with_session_lock
 
@@ -41,6 +42,7 @@ def pop_message(using: str, agent: AgentRecord) -> PositionedPayload | None:
         on_written(using, agent.session, "pop")
         if not isinstance(popped.payload, CorruptPayload):
             return popped
+        log_corrupt(agent, popped.position, "deleted")
     return None
 
 

@@ -133,7 +133,7 @@ def _decode(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> Iterator[tup
     for row in rows:
         payload = decode_payload(row[1])
         if isinstance(payload, CorruptPayload):
-            _log_corrupt(agent, row[0])
+            log_corrupt(agent, row[0], "skipped")
         else:
             yield row, payload
 
@@ -145,18 +145,20 @@ def _message_records(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> lis
         usage = Usage(1, input_tokens, output_tokens, errors=int(has_error))
         record = MessageRecord._make([*values, usage])
         if isinstance(record.content, CorruptPayload):
-            _log_corrupt(agent, record.message_id)
+            log_corrupt(agent, record.message_id, "skipped")
         else:
             records.append(record)
     return records
 
 
-def _log_corrupt(agent: AgentRecord, message_id: int) -> None:
+def log_corrupt(agent: AgentRecord, message_id: int, done: str) -> None:
+    """Log a corrupt message and what was done with it: skipped or deleted."""
     logger.warning(
-        "message %d of agent %s (row %s) is corrupt and was skipped",
+        "message %d of agent %s (row %s) is corrupt and was %s",
         message_id,
         agent.agent_id,
         agent.id,
+        done,
     )
 
 

@@ -374,6 +374,19 @@ def test_a_corrupt_message_is_popped_past(store, damaged):
     assert SessionMessage.objects.count() == 0
 
 
+def test_corrupt_messages_that_a_pop_deletes_are_reported(store, damaged, caplog):
+    SessionMessage.objects.filter(message_id=5).update(message=CorruptPayload('{"plantedsecret'))
+
+    assert store.pop(damaged) == user("d")
+
+    row = f"of agent default (row {damaged.id}) is corrupt and was deleted"
+    assert caplog.messages == [f"message 5 {row}", f"message 4 {row}"]
+    caplog.clear()
+    assert store.pop(damaged) == user("b")
+    assert caplog.messages == [f"message 2 {row}"]
+    assert "plantedsecret" not in caplog.text
+
+
 def test_a_corrupt_message_can_be_redacted(store, damaged):
     store.messages.redact(damaged, 2, user("[gone]"))
 
