@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from django import forms
 from django.contrib import messages
+from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.urls import URLPattern, path
 from django.utils.translation import gettext as _
 
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import SavedView
+from django_agent_sessions.models.permissions import REVIEWING
 
 from .changelist import SessionChangeList
 from .filters import is_filter
 from .pages import admin_url
-from .permissions import SessionPermission, require
+from .permissions import SessionPermission, may, require
 
 MAX_VIEWS = 30
 """The most views that the list shows."""
+
+CONTENT_FILTERS: Final[Mapping[str, tuple[SessionPermission, ...]]] = {
+    "metadata_": (SessionPermission.READ,),
+    "label=": REVIEWING,
+    "assignee=": REVIEWING,
+}
+"""The beginnings of parameters whose values are content, and what it takes to filter by them."""
 
 
 class SavedViewForm(forms.Form):
@@ -46,7 +56,7 @@ def viewed(parameters: QueryDict) -> QueryDict:
 def saved_views(request: HttpRequest) -> dict[str, Any]:
     """Return what the list shows of saved views."""
     current = viewed(request.GET).urlencode()
-    views = _rows().visible_to(request.user)[:MAX_VIEWS]
+    views = _visible(request)[:MAX_VIEWS]
     return {
         "views": [(view, view.query == current, view.user_id == request.user.pk) for view in views],
         "view_form": SavedViewForm(initial={"query": current}) if current else None,
@@ -82,6 +92,16 @@ def view_urls(model_admin: Any) -> list[URLPattern]:
 
 def _rows() -> Any:
     return SavedView.objects.using(bridge.database())
+
+
+def _visible(request: HttpRequest) -> Any:
+    """Return the views of the user, and shared views without content that the user may not read."""
+    views, hidden = _rows().visible_to(request.user), Q()
+    for name, needed in CONTENT_FILTERS.items():
+        if not may(request, *needed):
+            # Values are quoted, so that an "&" always precedes a name.
+            hidden |= Q(query__startswith=name) | Q(query__contains=f"&{name}")
+    return views.filter(~hidden | Q(user=request.user.pk)) if hidden else views
 
 
 def _require_post(request: HttpRequest) -> None:

@@ -312,6 +312,61 @@ def test_a_view_is_saved_without_the_words_of_a_search_and_shared_by_choice(clie
     assert not SavedView.objects.exists()
 
 
+REVIEWER = ("view_session", "read_transcript", "review_session")
+
+
+@pytest.mark.parametrize(
+    ("query", "needed"),
+    [
+        ("metadata_team=Jane-Roe", REVIEWER[:2]),
+        ("held=yes&metadata_team=Jane-Roe", REVIEWER[:2]),
+        ("label=Jane-Roe", REVIEWER),
+        ("assignee=Jane-Roe&held=yes", REVIEWER),
+        ("columns=created&label=Jane-Roe", REVIEWER),
+        # No content.
+        ("agent=Jane-Roe", REVIEWER[:1]),
+    ],
+)
+@pytest.mark.parametrize("configured", [True, False])
+def test_a_shared_view_shows_content_only_to_those_who_may_read_it(
+    client, settings, query, needed, configured
+):
+    settings.AGENT_SESSIONS = {"METADATA_FILTERS": ["team"]}
+    author = staff("author", *REVIEWER)
+    client.force_login(author)
+    saved(client, query, shared="on")
+    assert "Jane-Roe" in SavedView.objects.get().query
+    # A view remains if the project no longer names the key.
+    settings.AGENT_SESSIONS = {"METADATA_FILTERS": ["team"] if configured else []}
+
+    for number in range(1, len(REVIEWER) + 1):
+        client.force_login(staff(f"viewer-{number}", *REVIEWER[:number]))
+        page = page_of(client)
+        assert ("Jane-Roe" in page) == ("Held</a>" in page) == (number >= len(needed))
+    author.user_permissions.set(staff("less", "view_session").user_permissions.all())
+    client.force_login(author)
+    assert "Held</a>" in page_of(client)
+
+
+def test_views_with_content_take_no_place_of_other_views(client, monkeypatch):
+    monkeypatch.setattr("django_agent_sessions.admin.saved_views.MAX_VIEWS", 2)
+    author = staff("author", *REVIEWER)
+    for number in range(4):
+        query = "label=Jane-Roe" if number < 3 else "held=yes"
+        SavedView.objects.create(user=author, name=f"View {number}", query=query, shared=True)
+
+    client.force_login(staff("viewer", "view_session"))
+    assert "View 3</a>" in page_of(client)
+
+
+def test_a_value_that_looks_like_another_filter_hides_no_view(client):
+    client.force_login(staff("author", "view_session"))
+    saved(client, "agent=%26label%3Dx%26metadata_team%3Dy", shared="on")
+
+    client.force_login(staff("viewer", "view_session"))
+    assert "Held</a>" in page_of(client)
+
+
 def test_views_are_for_staff_who_may_see_the_list(client):
     client.force_login(staff("nobody"))
 
