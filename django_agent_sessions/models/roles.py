@@ -38,13 +38,15 @@ def owned_by_viewer(viewer: Any) -> Q:
 
 
 def shared_with_viewer(viewer: Any) -> Q:
-    """Return the condition for a list of the sessions in which a viewer is a participant.
+    """Return the condition for a list of others' sessions in which a viewer is a participant.
 
     The key is hidden from the planner's statistics, as in :func:`owned_by_viewer`.
     """
     if viewer.pk is None:
         return Q(pk__in=[])
-    return Q(pk__in=Participant.objects.filter(user=_hidden_key(viewer)).values("session"))
+    shared = Q(pk__in=Participant.objects.filter(user=_hidden_key(viewer)).values("session"))
+    # A participant may have become the owner.
+    return shared & ~owned_by_viewer(viewer)
 
 
 def has_role(viewer: Any, roles: Collection[SessionRole] = tuple(SessionRole)) -> Q:

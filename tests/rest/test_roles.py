@@ -125,6 +125,13 @@ def test_shared_sessions_are_in_a_list_of_their_own_and_are_not_ones_own(planted
         assert [row["id"] for row in listed] == [key]
         assert bobs.get("/api/sessions/", query).json()["results"] == []
     assert client_of(ada).get("/api/sessions/", {"scope": "shared"}).json()["results"] == []
+    # A session without an owner is shared as well; one that became the participant's is not.
+    for owner, number in ((None, 1), (bob, 0)):
+        Session.objects.filter(pk=key).update(owner=owner)
+        listed = bobs.get("/api/sessions/", {"scope": "shared"}).json()["results"]
+        assert len(listed) == number
+    assert len(bobs.get("/api/sessions/").json()["results"]) == 1
+    Session.objects.filter(pk=key).update(owner=ada)
     page = bobs.get(f"/api/sessions/{key}/messages/").json()
     url = next(part["url"] for part in page["results"][0]["parts"] if part["url"])
     assert bobs.get(url).status_code == 200
