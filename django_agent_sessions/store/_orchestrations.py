@@ -30,14 +30,15 @@ class OrchestratorSnapshotStore(SnapshotFinder):
         self,
         session_id: str,
         multi_agent_id: str,
-        plan: Callable[[int, Callable[[], tuple[Any, Any]]], tuple[Any, Any]],
+        plan: Callable[[UUID, int, Callable[[], tuple[Any, Any]]], tuple[Any, Any]],
         *,
         kind: str = "",
     ) -> tuple[UUID, int]:
         """Save the latest snapshot of an orchestrator.
 
-        ``plan`` gets the redaction epoch and a function that reads the stored state and document;
-        it returns the state and document to write. Returns the session's key and redaction epoch.
+        ``plan`` gets the session's key, its redaction epoch, and a function that reads the stored
+        state and document; it returns the state and document to write. Returns the session's key
+        and redaction epoch.
         """
         what = f"saving orchestrator {multi_agent_id!r} in session {session_id!r}"
 
@@ -57,7 +58,7 @@ class OrchestratorSnapshotStore(SnapshotFinder):
                     rows.values_list("document", flat=True).first() if key else None,
                 )
 
-            state, document = map(mask_on_write, plan(session.redaction_epoch, stored))
+            state, document = map(mask_on_write, plan(session.pk, session.redaction_epoch, stored))
             check_values_size(self.using, state, document)
             if key is None:
                 record = self.store.get(session_id)

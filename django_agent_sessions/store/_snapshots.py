@@ -6,6 +6,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+from uuid import UUID
 
 from django.utils import timezone
 
@@ -13,7 +14,7 @@ from django_agent_sessions.content import dialects
 from django_agent_sessions.db.db_errors import RetryError
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.exceptions import SessionConflictError, StaleSessionError
-from django_agent_sessions.models import MAIN_BRANCH, Session, Snapshot
+from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage, Snapshot
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, Usage
 
@@ -156,6 +157,15 @@ class SnapshotStore(SnapshotReader):
     def is_there(self, agent: AgentRecord, row: LastMessage) -> bool:
         """Return whether a message still has the same position."""
         return key_at(self.using, agent, row.position) == row.key
+
+    def is_stored(self, agent: UUID, row: LastMessage | None, last: LastMessage | None) -> bool:
+        """Return whether a message that was the last one exists, perhaps on a side branch.
+
+        ``last`` is the last message of the main branch now.
+        """
+        if row is None or (last is not None and last.key == row.key):
+            return True
+        return SessionMessage.objects.using(self.using).filter(agent=agent, pk=row.key).exists()
 
     def redacted_positions(self, agent: AgentRecord, positions: Iterable[int]) -> set[int]:
         """Return those of the positions whose messages were redacted."""

@@ -130,7 +130,7 @@ def test_what_is_somebody_elses_is_not_there(ada, bob):
 def test_an_orchestrator_has_its_state_and_the_rest(store):
     for state in ({"type": "graph"}, {"type": "graph", "n": 2}):
         store.save_orchestrator(
-            "s", "g", lambda epoch, stored, s=state: (s, DOCUMENT), kind="graph"
+            "s", "g", lambda session, epoch, stored, s=state: (s, DOCUMENT), kind="graph"
         )
 
     _, epoch, state, document = store.load_orchestrator("s", "g")

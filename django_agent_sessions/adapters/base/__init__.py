@@ -7,13 +7,14 @@ thread, opens the session, reloads after redactions and runs exclusively.
 
 from __future__ import annotations
 
-from .adapter_session import AdapterSession, RollbackLog, check_dialect
+from .adapter_session import AdapterSession, Checkpoint, RollbackLog, check_dialect
 from .conversation import MAIN_AGENT, ConversationMemory, ConversationSession
 from .exclusive import ExclusiveRuns
 
 __all__ = [
     "MAIN_AGENT",
     "AdapterSession",
+    "Checkpoint",
     "ConversationMemory",
     "ConversationSession",
     "ExclusiveRuns",

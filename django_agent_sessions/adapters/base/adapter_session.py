@@ -159,7 +159,7 @@ class ExclusiveBlock:
         await self._runs.aend(self._key)
 
 
-class _Checkpoint(Generic[S]):
+class Checkpoint(Generic[S]):
     """What was known before a transaction or savepoint, until its commit."""
 
     def __init__(self, connection: BaseDatabaseWrapper, known: S) -> None:
@@ -198,7 +198,7 @@ class RollbackLog(Generic[S]):
     """What an object knew before the transactions that it is used in."""
 
     def __init__(self) -> None:
-        self._checkpoints: list[_Checkpoint[S]] = []
+        self._checkpoints: list[Checkpoint[S]] = []
 
     def track(self, using: str, known: Callable[[], S]) -> S | None:
         """Track the present transaction; return what was known before one that was rolled back."""
@@ -216,5 +216,5 @@ class RollbackLog(Generic[S]):
             checkpoint.is_of(connection) for checkpoint in self._checkpoints
         ):
             before = known() if undone is None else undone
-            self._checkpoints.append(_Checkpoint(connection, before))
+            self._checkpoints.append(Checkpoint(connection, before))
         return undone

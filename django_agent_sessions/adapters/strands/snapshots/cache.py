@@ -4,18 +4,56 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
+from django.db import connections
+
+from django_agent_sessions.adapters.base import Checkpoint
 from django_agent_sessions.adapters.strands.live_redaction import RedactionLog
 from django_agent_sessions.store.snapshots import LastMessage
 from django_agent_sessions.values.records import AgentState
 
-from .messages import KnownMessage
+from .messages import KnownMessage, tracking_id
 
 V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a storage read or wrote, and the transaction that may be rolled back."""
+
+    owner: UUID
+    """The primary key of the agent or, for an orchestrator, of the session."""
+    last: LastMessage | None
+    checkpoint: Checkpoint[Basis | None] | None
+
+    def standing(self) -> Basis | None:
+        """Return what was not rolled back; None if nothing is left."""
+        basis: Basis | None = self
+        while basis is not None and basis.checkpoint is not None:
+            if not basis.checkpoint.was_rolled_back():
+                break
+            basis = basis.checkpoint.known
+        return basis
+
+
+def next_basis(using: str, before: Basis | None, owner: UUID, last: LastMessage | None) -> Basis:
+    """Return the basis after a read or write in the present transaction."""
+    connection = connections[using]
+    if not connection.in_atomic_block:
+        return Basis(owner, last, None)
+    before = before.standing() if before is not None else None
+    checkpoint = before.checkpoint if before is not None else None
+    if checkpoint is not None and checkpoint.is_open():
+        if checkpoint.is_of(connection):
+            return Basis(owner, last, checkpoint)
+    elif before is not None:
+        # Committed: what was before is no longer required.
+        before = Basis(before.owner, before.last, None)
+    return Basis(owner, last, Checkpoint(connection, before))
 
 
 @dataclass
@@ -25,7 +63,9 @@ class KnownAgent:
     ``messages`` is None if they were evicted. ``document`` is the rest of the snapshot.
     ``outdated`` means that ``messages`` still contains redacted texts, as does the memory of its
     writer. ``evicted`` means that another writer may have texts that were redacted after its
-    messages were evicted; ``refused``, that such a writer was told to restore.
+    messages were evicted; ``refused``, that such a writer was told to restore. ``removed`` has the
+    tracking ids of deleted messages that an earlier writer may still have, and ``restarted`` means
+    that the session was deleted and a writer begins a new one.
     """
 
     session: UUID
@@ -42,6 +82,9 @@ class KnownAgent:
     outdated: bool = False
     evicted: bool = False
     refused: bool = False
+    removed: frozenset[str] = frozenset()
+    restarted: bool = False
+    basis: Basis | None = None
     size: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
@@ -53,6 +96,11 @@ class KnownAgent:
         return 0 if self.last is None else self.last.position + 1
 
 
+def tracking_ids(known: KnownAgent) -> frozenset[str]:
+    """Return the ids of an agent's messages; without those that were evicted."""
+    return frozenset(filter(None, map(tracking_id, known.messages or ())))
+
+
 @dataclass
 class KnownOrchestrator:
     """An orchestrator as this storage last read or wrote it."""
@@ -61,6 +109,7 @@ class KnownOrchestrator:
     epoch: int
     state: Any = field(repr=False)
     corrections: RedactionLog = field(default_factory=RedactionLog, repr=False)
+    basis: Basis | None = None
 
 
 class LRUCache(Generic[V]):
@@ -91,6 +140,12 @@ class LRUCache(Generic[V]):
         """Remove a value."""
         with self._lock:
             self._values.pop(key, None)
+
+    def forget_all(self, is_affected: Callable[[Hashable], bool]) -> None:
+        """Remove the values of some keys."""
+        with self._lock:
+            for key in list(filter(is_affected, self._values)):
+                del self._values[key]
 
 
 class AgentCache(LRUCache[KnownAgent]):

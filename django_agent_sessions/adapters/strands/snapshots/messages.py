@@ -83,12 +83,12 @@ class _Matcher:
         index = _next_index(self._by_bytes.get(raw, ()), first)
         if index is not None:
             return index
-        tracking_id = message.get("tracking_id")
-        if not isinstance(tracking_id, str) or not tracking_id:
+        own_id = message.get("tracking_id")
+        if not isinstance(own_id, str) or not own_id:
             return None
-        if _tracking_id(self._known[first]) == tracking_id:
+        if tracking_id(self._known[first]) == own_id:
             return first
-        indexes = self._by_id.get(tracking_id, ())
+        indexes = self._by_id.get(own_id, ())
         index = _next_index(indexes, first)
         return _next_index(indexes, 0) if index is None else index
 
@@ -98,7 +98,7 @@ class _Matcher:
 
     @cached_property
     def _by_id(self) -> dict[Hashable, list[int]]:
-        return self._indexes(_tracking_id)
+        return self._indexes(tracking_id)
 
     def _indexes(self, key: Callable[[KnownMessage], Hashable]) -> dict[Hashable, list[int]]:
         indexes: dict[Hashable, list[int]] = defaultdict(list)
@@ -112,13 +112,14 @@ def _next_index(indexes: Sequence[int], first: int) -> int | None:
     return indexes[at] if at < len(indexes) else None
 
 
-def _tracking_id(known: KnownMessage) -> str | None:
+def tracking_id(known: KnownMessage) -> str | None:
+    """Return the id that Strands gave a message."""
     try:
         message = json.loads(known.raw)
     except (ValueError, RecursionError):
         return None
-    tracking_id = message.get("tracking_id") if isinstance(message, dict) else None
-    return tracking_id if isinstance(tracking_id, str) else None
+    found = message.get("tracking_id") if isinstance(message, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def to_ranges(references: Iterable[Reference]) -> list[Any]:

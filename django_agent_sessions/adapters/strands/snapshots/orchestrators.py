@@ -28,9 +28,20 @@ class OrchestratorSave:
         self._known = known
         self.kind = str(self._state.get("type", ""))[:64]
 
-    def plan(self, epoch: int, stored: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
-        """Return the state and document to write, without redacted texts."""
+    def plan(
+        self, session: UUID, epoch: int, stored: Callable[[], tuple[Any, Any]]
+    ) -> tuple[Any, Any]:
+        """Return the state and document to write, without redacted texts.
+
+        Raises ``StaleSessionError`` if the session was deleted, or if the redacted texts are not
+        known.
+        """
         known = self._known
+        basis = known.basis.standing() if known is not None and known.basis else None
+        if basis is not None and basis.owner != session:
+            raise StaleSessionError(
+                "the session was deleted: build the orchestrator again and try again"
+            )
         if known is None:
             if epoch and stored()[0] is not None:
                 raise StaleSessionError(

@@ -32,6 +32,7 @@ from .messages import (
     match_messages,
     position_of,
     to_ranges,
+    tracking_id,
 )
 from .saved_redaction import (
     mask_document,
@@ -86,6 +87,8 @@ class AgentSave:
         """
         check_dialect(head.agent, dialects.STRANDS)
         known = self._known
+        if known is not None:
+            self._check_not_deleted(head, known)
         if known is not None and known.agent != head.agent.id:
             known = None
         is_stale = self._is_stale(head, known)
@@ -94,6 +97,7 @@ class AgentSave:
         messages = None if is_stale else self._match_known(head, known)
         if messages is None:
             messages, redacted = self._match_rows(head, known)
+        self._check_not_removed(head, messages)
         placement = self._place(head, known, messages, redacted)
         self._document = json_documents.loads_without_messages(self._data, self._first, self._stop)
         if is_stale and known is not None:
@@ -124,7 +128,28 @@ class AgentSave:
             outdated=self._outdated,
             evicted=bool(self._known and self._known.evicted),
             refused=bool(self._known and self._known.refused),
+            removed=self._known.removed if self._known else frozenset(),
         )
+
+    # --- deleted messages ---------------------------------------------------------------------
+
+    def _check_not_deleted(self, head: SaveState, known: KnownAgent) -> None:
+        """Raise if messages that the writer has were deleted since it was read or written."""
+        basis = known.basis.standing() if known.basis else None
+        if basis is None:
+            return
+        if basis.owner != head.agent.id:
+            if not known.restarted:
+                raise _stale(head)
+        elif not self._store.is_stored(head.agent.id, basis.last, head.last):
+            raise _stale(head)
+
+    def _check_not_removed(self, head: SaveState, messages: Sequence[SnapshotMessage]) -> None:
+        """Raise if the writer has messages that were deleted before another one was restored."""
+        removed = self._known.removed if self._known else ()
+        new = [KnownMessage(item.raw, {}) for item in messages if removed and item.known is None]
+        if any(tracking_id(message) in removed for message in new):
+            raise _stale(head)
 
     def _is_stale(self, head: SaveState, known: KnownAgent | None) -> bool:
         if known is None:
@@ -341,6 +366,6 @@ def _state_of(head: SaveState, write: SnapshotWrite) -> AgentState:
 
 def _stale(head: SaveState) -> StaleSessionError:
     return StaleSessionError(
-        f"session {head.session} was redacted or rewound after agent {head.agent.agent_id!r} read "
-        "it: restore the agent and try again"
+        f"session {head.session} was redacted or rewound, or messages were deleted, after agent "
+        f"{head.agent.agent_id!r} read it: restore the agent and try again"
     )

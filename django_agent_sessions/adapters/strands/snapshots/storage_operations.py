@@ -17,7 +17,14 @@ from django_agent_sessions.values import observing
 from django_agent_sessions.values.records import SessionRecord
 
 from . import json_documents, keys, load, orchestrators
-from .cache import AgentCache, KnownAgent, KnownOrchestrator, LRUCache
+from .cache import (
+    AgentCache,
+    KnownAgent,
+    KnownOrchestrator,
+    LRUCache,
+    next_basis,
+    tracking_ids,
+)
 from .keys import SnapshotKey
 from .save import AgentSave
 from .saved_redaction import keep_redactions, mask_bytes, read_redactions
@@ -86,6 +93,7 @@ class StorageOperations:
         if data is not None:
             return data
         session = self._store_of(name.namespace).store.find(name.session_id)
+        self._note_missing(name, session)
         if session is None:
             return None
         self._epochs.keep(_directory(name), session.redaction_epoch)
@@ -110,8 +118,9 @@ class StorageOperations:
         if session is None:
             return
         was_deleted = name is not None and self._delete_snapshot(name)
-        if self._store.delete_object(key, session=session) or was_deleted:
-            self._store.delete_session_if_empty(session.id)
+        was_deleted = self._store.delete_object(key, session=session) or was_deleted
+        if was_deleted and self._store.delete_session_if_empty(session.id):
+            self._forget_session(namespace, session_id)
 
     def list(self, prefix: str) -> list[str]:
         """List the keys that begin with a prefix."""
@@ -136,7 +145,7 @@ class StorageOperations:
             return save.plan(head)
 
         head = store.save_snapshot(name.session_id, name.owner_id, name.snapshot_id, plan)
-        self._agents.keep(directory, save.known(head))
+        self._keep_agent(directory, save.known(head))
         if known is None or fresh:
             self._drop_verbatim(key, name)
 
@@ -151,8 +160,50 @@ class StorageOperations:
             return None
         data, known = load.build_document(loaded, name.snapshot_id)
         directory = _directory(name)
-        self._agents.keep(directory, keep_redactions(self._agents.get(directory), loaded, known))
+        before = self._agents.get(directory)
+        now = keep_redactions(before, loaded, known)
+        if before is not None:
+            now.removed = before.removed
+            if self._is_deleted(name, before, now):
+                now.removed |= tracking_ids(before)
+            now.removed -= tracking_ids(now) if now.removed else frozenset()
+        self._keep_agent(directory, now)
         return data
+
+    def _is_deleted(self, name: SnapshotKey, before: KnownAgent, now: KnownAgent) -> bool:
+        """Return whether messages that were read or written before were deleted since."""
+        basis = before.basis.standing() if before.basis else None
+        if basis is None:
+            return False
+        if basis.owner != now.agent:
+            return True
+        return not self._store_of(name.namespace).is_stored(now.agent, basis.last, now.last)
+
+    def _keep_agent(self, directory: tuple[str, ...], known: KnownAgent) -> None:
+        before = self._agents.get(directory)
+        basis = before.basis if before is not None else None
+        known.basis = next_basis(self._store.using, basis, known.agent, known.last)
+        self._agents.keep(directory, known)
+
+    def _note_missing(self, name: SnapshotKey, session: SessionRecord | None) -> None:
+        """Record that a writer finds nothing of a deleted session, and may begin a new one."""
+        directory = _directory(name)
+        orchestrator = self._orchestrators.get(directory)
+        if orchestrator is not None and (session is None or session.id != orchestrator.session):
+            self._orchestrators.forget(directory)
+        known = self._agents.get(directory)
+        if known is not None and (session is None or session.id != known.session):
+            known.restarted = True
+            known.removed |= tracking_ids(known)
+
+    def _forget_session(self, namespace: str, session_id: str) -> None:
+        """Forget a session that was deleted by this storage: its data may be written again."""
+
+        def is_of_session(directory: Any) -> bool:
+            return bool(directory[:2] == (namespace, session_id))
+
+        for cache in (self._agents, self._orchestrators, self._epochs):
+            cache.forget_all(is_of_session)
 
     # --- orchestrators ------------------------------------------------------------------------
 
@@ -162,7 +213,7 @@ class StorageOperations:
         save = orchestrators.OrchestratorSave(data, known)
         store = self._store_of(name.namespace)
         session = store.save_orchestrator(name.session_id, name.owner_id, save.plan, kind=save.kind)
-        self._orchestrators.keep(directory, save.known(*session))
+        self._keep_orchestrator(directory, save.known(*session))
         self._epochs.keep(directory, session[1])
         if known is None:
             self._drop_verbatim(key, name)
@@ -174,19 +225,25 @@ class StorageOperations:
         data, known = orchestrators.build_orchestrator_document(*loaded)
         directory = _directory(name)
         before = self._orchestrators.get(directory)
-        self._orchestrators.keep(
+        self._keep_orchestrator(
             directory, orchestrators.keep_orchestrator_redactions(before, known)
         )
         self._epochs.keep(directory, known.epoch)
         return data
 
+    def _keep_orchestrator(self, directory: tuple[str, ...], known: KnownOrchestrator) -> None:
+        before = self._orchestrators.get(directory)
+        basis = before.basis if before is not None else None
+        known.basis = next_basis(self._store.using, basis, known.session, None)
+        self._orchestrators.keep(directory, known)
+
     # --- verbatim data ------------------------------------------------------------------------
 
     def _write_verbatim(self, key: str, name: SnapshotKey, data: bytes) -> None:
         store = self._store_of(name.namespace)
-        session = store.store.open(name.session_id)
         directory = _directory(name)
         known = self._agents.get(directory) if name.scope == keys.AGENT else None
+        session = self._session_of(store, name.session_id, known)
         if known is not None:
             data = self._without_redacted(session, name.owner_id, known, data, store)
         elif session.redaction_epoch not in (0, self._epochs.get(directory)):
@@ -205,11 +262,23 @@ class StorageOperations:
             return
         namespace, session_id, agent_id = stash
         store = self._store_of(namespace)
-        session = store.store.open(session_id)
         known = self._agents.get((namespace, session_id, keys.AGENT, agent_id))
+        session = self._session_of(store, session_id, known)
         if known is not None:
             data = self._without_redacted(session, agent_id, known, data, store)
         self._store.write_object(key, data, session=session)
+
+    def _session_of(
+        self, store: SnapshotStorageStore, session_id: str, known: KnownAgent | None
+    ) -> SessionRecord:
+        """Open a session; raise if the one that the writer knows was deleted."""
+        basis = known.basis.standing() if known is not None and known.basis else None
+        if known is None or basis is None or known.restarted:
+            return store.store.open(session_id)
+        session = store.store.find(session_id)
+        if session is None or session.id != known.session:
+            raise StaleSessionError("the session was deleted: build the agent again and try again")
+        return session
 
     def _without_redacted(
         self,
