@@ -54,6 +54,7 @@ class SessionImport:
         self.target, self.all_targets = ImportStore(store), ImportStore(self.all)
         # True if this run created the session, which therefore has no rows yet.
         self.fresh = False
+        self.left_out_agents = 0
         self.origin: dict[str, Any] = {}
         self.mark: dict[str, Any] = {}
 
@@ -166,6 +167,7 @@ class SessionImport:
         for agent in self.found.agents:
             if agent.agent_id in seen:
                 self.skip(f", agent {agent.agent_id!r}", "another agent has this id")
+                self.left_out_agents += 1
             else:
                 seen.add(agent.agent_id)
                 yield agent
@@ -177,6 +179,7 @@ class SessionImport:
             validate_id(agent.agent_id, "agent_id")
         except AgentSessionsError as error:
             self.skip(place, str(error))
+            self.left_out_agents += 1
             return None
         record = self._open_agent(session, agent, place)
         latest = MessageImport(self, session, record, agent, place).take()
@@ -284,9 +287,10 @@ class SessionImport:
             "updated_at": changed,
             "last_activity_at": valid_time(known.get("last_activity_at")) or latest or changed,
         }
-        counters = {name: plausible_count(known.get(name)) for name in _COUNTERS}
-        counters["cost"] = plausible_count(known.get("cost"), MAX_COST)
-        counters["message_count"] = valid_count(known.get("message_count"))
+        counters = {"cost": plausible_count(known.get("cost"), MAX_COST)}
+        if self._is_whole():
+            counters |= {name: plausible_count(known.get(name)) for name in _COUNTERS}
+            counters["message_count"] = valid_count(known.get("message_count"))
         # Unknown tokens stay unknown; a figure that the source does not have is added up instead.
         columns |= {name: None for name in _COUNTERS if known.get(name, 0) is None}
         columns |= {name: value for name, value in counters.items() if value is not None}
@@ -309,6 +313,11 @@ class SessionImport:
                 using=self.target.using,
             )
         self.target.finish_import(session, origin=self.origin, columns=columns, review=review)
+
+    def _is_whole(self) -> bool:
+        """Return whether all messages of the source were written, also by earlier runs."""
+        progress = self.mark["agents"].values()
+        return not self.left_out_agents and all(read == written for read, written in progress)
 
     def skip(self, place: str, reason: str) -> None:
         """Record an item that was not imported."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 
 import pytest
+from django.test import override_settings
 
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.interchange import JsonLines, import_sessions
 from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.values.records import NewMessage, Usage
 
 from .files import changed, export, forget, lines, reasons, write
 
@@ -154,6 +156,33 @@ def test_figures_and_times_that_no_database_has_are_not_taken(store, agent, file
     assert row.created_at.year > 2000
     assert (row.session.redaction_epoch, row.session.message_count) == (0, 1)
     assert row.session.expires_at is None
+
+
+@pytest.mark.parametrize("left_out", [None, "message", "agent"])
+def test_an_import_that_skips_messages_counts_those_that_it_wrote(store, agent, file, left_out):
+    def say(text: str) -> NewMessage:
+        return NewMessage({"content": text}, usage=Usage(input_tokens=10, output_tokens=2, cost=5))
+
+    other = store.agents.open(store.get("session-1"), "other")
+    store.append_many(agent, [say("a"), say("b"), say("c")])
+    store.append(other, say("d"))
+    [line] = lines(export(file))
+    changed(line, "session.cost", 40)
+    # A removed message stays in the counters of its session.
+    changed(line, "session.message_count", 9)
+    changed(line, "session.input_tokens", 90)
+    if left_out == "message":
+        changed(line, "agents.0.messages.1.message", "x" * 70)
+    if left_out == "agent":
+        changed(line, "agents.1.agent_id", "default")
+    forget()
+
+    with override_settings(AGENT_SESSIONS={"MAX_PAYLOAD_BYTES": 60}):
+        assert bool(import_sessions(write(file, line)).errors) == bool(left_out)
+
+    session = Session.objects.get()
+    figures = (session.message_count, session.input_tokens, session.output_tokens, session.cost)
+    assert figures == ((3, 30, 6, 40) if left_out else (9, 90, 8, 40))
 
 
 def test_whatever_numbers_a_file_has_the_session_can_be_written_and_redacted(store, agent, file):
