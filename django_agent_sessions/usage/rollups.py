@@ -27,13 +27,7 @@ from django.utils import timezone
 
 from django_agent_sessions.conf import get_settings
 from django_agent_sessions.db import bridge
-from django_agent_sessions.models import (
-    MAIN_BRANCH,
-    Session,
-    SessionMessage,
-    UsageCursor,
-    UsageRollup,
-)
+from django_agent_sessions.models import Session, SessionMessage, UsageCursor, UsageRollup
 from django_agent_sessions.models.functions import without_original
 from django_agent_sessions.values.ids import first_id_for_time, time_of_id
 from django_agent_sessions.values.prices import cost_of
@@ -384,18 +378,27 @@ def _read(rows: QuerySet[SessionMessage], key: str, limit: int) -> list[_Message
         "model",
         "has_error",
         "message_id",
-        "branch",
         "agent_id",
     )
     found = list(values[:limit])
-    begun = {row[0] for row in found if row[-3:-1] == (0, MAIN_BRANCH)}
-    if others := {row[-1] for row in found if row[-3] == 0 and row[-2] != MAIN_BRANCH}:
-        # The main branch may begin with a copy.
-        copies = SessionMessage.objects.using(rows.db).filter(
-            agent__in=others, branch=MAIN_BRANCH, message_id=0
+    first = _first_messages(rows.db, sorted({row[-1] for row in found if row[-2] == 0}))
+    return [_Message._make((*row[:5], row[0] == first.get(row[-1]), *row[5:-2])) for row in found]
+
+
+def _first_messages(alias: str, agents: Sequence[UUID]) -> dict[UUID, UUID]:
+    """Return the key of each agent's first message, or of its original if it is a copy.
+
+    An agent has others at the same position after a rewind or compaction of all its messages.
+    """
+    first: dict[UUID, UUID] = {}
+    for start in range(0, len(agents), _CHUNK):
+        rows = SessionMessage.objects.using(alias).filter(
+            agent__in=agents[start : start + _CHUNK], message_id=0
         )
-        begun.update(copies.values_list("source", flat=True))
-    return [_Message._make((*row[:5], row[0] in begun, *row[5:-3])) for row in found]
+        for agent, key, source in rows.order_by().values_list("agent_id", "pk", "source"):
+            original = source or key
+            first[agent] = min(original, first.get(agent, original))
+    return first
 
 
 def _next_sessions(alias: str, after: UUID | None, end: datetime, limit: int) -> list[_Session]:

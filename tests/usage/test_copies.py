@@ -118,6 +118,62 @@ def test_an_agent_began_a_conversation_whose_first_message_is_on_a_side_branch(s
     assert UsageRollup.objects.get(dimension="agent").sessions == 2
 
 
+def rewind_all(store: SessionStore, agent: AgentRecord) -> None:
+    store.branches.rewind(agent, -1)
+
+
+def compact_all(store: SessionStore, agent: AgentRecord) -> None:
+    rows = SessionMessage.objects.filter(agent=agent.id, branch=0).order_by("message_id")
+    epoch = store.get("talk").redaction_epoch
+    keys = list(rows.values_list("pk", flat=True))
+    store.branches.compact(agent, [{"role": "user", "content": []}], keys, epoch=epoch)
+
+
+def rewind_all_and_switch_back(store: SessionStore, agent: AgentRecord) -> None:
+    side = store.branches.rewind(agent, -1)
+    assert side is not None
+    store.append(agent, {"role": "user", "content": []})
+    store.branches.switch(agent, side.number)
+
+
+@pytest.mark.parametrize("batch", [1, 100])
+@pytest.mark.parametrize("counted_before", [True, False])
+@pytest.mark.parametrize("begin_again", [rewind_all, compact_all, rewind_all_and_switch_back])
+def test_a_conversation_with_another_first_message_is_counted_once(
+    store, begin_again, counted_before, batch
+):
+    agent = talk(store, at=timezone.now() - timedelta(hours=1))
+    if counted_before:
+        usage.roll_up(until=soon(), batch=batch)
+    for _ in range(2):
+        begin_again(store, agent)
+        store.append(agent, {"role": "user", "content": []})
+        usage.roll_up(until=soon(), batch=batch)
+
+    assert SessionMessage.objects.filter(message_id=0, source=None).count() == 3
+
+    def sessions() -> int:
+        return sum(row.sessions for row in UsageRollup.objects.filter(dimension="agent"))
+
+    assert sessions() == 1
+    usage.rebuild(until=soon(), batch=batch)
+    assert sessions() == 1
+
+
+def test_a_fork_with_another_first_message_is_no_conversation_that_its_agent_began(store):
+    forked = talk(store)
+    rewind_all(store, forked)
+    store.append(forked, {"role": "user", "content": []})
+    fork = store.sessions.fork(store.get("talk"))
+    (agent,) = store.agents.list(fork)
+    rewind_all(store, agent)
+    store.append(agent, {"role": "user", "content": []})
+
+    assert usage.roll_up(until=soon()).messages == 7
+
+    assert UsageRollup.objects.get(dimension="agent", sessions__gt=0).sessions == 1
+
+
 @pytest.mark.parametrize("batch", [1, 2, 3])
 def test_batches_that_end_between_messages_and_copies_count_each_once(store, batch):
     for number in range(3):
