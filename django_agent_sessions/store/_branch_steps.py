@@ -95,6 +95,7 @@ def swap_with_main(
     free = free_number(using, agent)
     _move_branch(using, agent, MAIN_BRANCH, free)
     _move_branch(using, agent, number, MAIN_BRANCH)
+    _keep_common_turns(using, agent.on_branch(free), start)
     conversation(using, main).order_by().update(change=change)
     columns = {
         "number": free,
@@ -125,6 +126,23 @@ def _move_branch(using: str, agent: AgentRecord, number: int, to: int) -> None:
     snapshots.filter(branch=number).update_locked(branch=to)
     turns = TurnUsage.objects.using(using).filter(agent=agent.id, branch=number)
     turns.update(branch=to)
+
+
+def _keep_common_turns(using: str, former: AgentRecord, start: int) -> None:
+    """Move the usage of the turns that a former main branch has in common with the new one there.
+
+    ``start`` is the number of messages that they have in common.
+    """
+    turns = TurnUsage.objects.using(using).filter(agent=former.id)
+    if not start or not turns.filter(branch=former.branch).exists():
+        return
+    rows = conversation(using, former).order_by()
+    common = rows.filter(message_id__lt=start, role="user").count()
+    # A turn that goes on in the former main branch alone is not the same turn.
+    common -= rows.filter(message_id=start).exclude(role="user").count()
+    stored = turns.filter(branch=MAIN_BRANCH, turn__lte=common).values_list("turn", flat=True)
+    moved = turns.filter(branch=former.branch, turn__lte=common).exclude(turn__in=list(stored))
+    moved.update(branch=MAIN_BRANCH)
 
 
 def insert_branch(

@@ -17,7 +17,7 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
 )
 from django_agent_sessions.governance.legal_hold import hold
-from django_agent_sessions.models import Branch, Session, SessionMessage, Snapshot
+from django_agent_sessions.models import Branch, Session, SessionMessage, Snapshot, TurnUsage
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.records import AgentRecord, AgentState, SessionRecord
 
@@ -86,6 +86,73 @@ def test_switching_back_and_forth_loses_nothing(store, agent):
     again = store.branches.switch(agent, other.number)
     assert said(store, agent) == ["a", "b", "x"]
     assert said(store, agent, again.number) == list("abcdefg")
+
+
+def store_costs(store: SessionStore, agent: AgentRecord, *turns: int) -> None:
+    for turn in turns:
+        TurnUsage.objects.create(
+            session_id=agent.session, agent_id=agent.id, turn=turn, total_tokens=turn * 10
+        )
+
+
+def costs(store: SessionStore, agent: AgentRecord, number: int = 0) -> dict[int, int]:
+    found = store.turns.costs(agent.on_branch(number))
+    return {cost.turn: cost.total_tokens for cost in found}
+
+
+def test_what_common_turns_cost_stays_on_the_main_branch(store, agent):
+    store_costs(store, agent, 1, 2, 3, 4, 5, 6)
+    side = store.branches.rewind(agent, 1)
+    former = store.branches.switch(agent, side.number)
+
+    assert costs(store, agent) == {1: 10, 2: 20, 3: 30, 4: 40, 5: 50, 6: 60}
+    assert costs(store, agent, former.number) == {}
+    store.branches.delete(agent, former.number)
+    assert store.turns.total(agent).turns == 6
+
+
+def test_what_was_said_on_the_former_main_branch_alone_keeps_its_cost(store, agent):
+    store_costs(store, agent, 1, 2, 3)
+    side = store.branches.rewind(agent, 1)
+    store.append(agent, user("other"))
+    store_costs(store, agent, 3)
+    TurnUsage.objects.filter(branch=0, turn=3).update(total_tokens=33)
+
+    former = store.branches.switch(agent, side.number)
+    assert costs(store, agent) == {1: 10, 2: 20, 3: 30}
+    assert costs(store, agent, former.number) == {3: 33}
+
+    again = store.branches.switch(agent, former.number)
+    assert costs(store, agent) == {1: 10, 2: 20, 3: 33}
+    assert costs(store, agent, again.number) == {3: 30}
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_turn_that_was_cut_keeps_its_cost_with_the_branch_that_continued_it(store, goes_on):
+    agent = store.agents.open(store.open("cut"), dialect=STRANDS)
+    answer = {"role": "assistant", "content": [{"text": "yes"}]}
+    store.append_many(agent, [answer, user("a"), answer, user("b"), answer, answer])
+    store_costs(store, agent, 0, 1, 2)
+    side = store.branches.rewind(agent, 4)
+    if goes_on:
+        store.append(agent, answer)
+
+    former = store.branches.switch(agent, side.number)
+
+    expected = {0: 0, 1: 10} if goes_on else {0: 0, 1: 10, 2: 20}
+    assert costs(store, agent) == expected
+    assert costs(store, agent, former.number) == ({2: 20} if goes_on else {})
+
+
+def test_branches_with_nothing_in_common_keep_what_they_cost(store, agent):
+    side = store.branches.rewind(agent, -1)
+    store.append(agent, user("other"))
+    store_costs(store, agent, 1)
+
+    former = store.branches.switch(agent, side.number)
+
+    assert costs(store, agent) == {}
+    assert costs(store, agent, former.number) == {1: 10}
 
 
 def test_the_agents_state_goes_back_with_its_conversation(store, agent):
