@@ -92,10 +92,12 @@ def test_pops_between_appends_of_others_leave_no_gap(store, conversation):
 def test_what_was_acknowledged_outlives_the_kill_of_its_writer(store, conversation, work):
     chance = random.Random(7)
     acknowledged: Counter[str] = Counter()
-    for round_number in range(5):
+    rounds = 0
+    # More of them on a slow machine, whose writers are killed before they have said much.
+    while rounds < 5 or len(acknowledged) <= 20:
+        rounds += 1
         writers = [
-            start(WORKER, work, "shared", 1_000_000, f"{round_number}.{number}")
-            for number in range(2)
+            start(WORKER, work, "shared", 1_000_000, f"{rounds}.{number}") for number in range(2)
         ]
         ready(writers)
         go(writers)
@@ -111,12 +113,11 @@ def test_what_was_acknowledged_outlives_the_kill_of_its_writer(store, conversati
     # One read: a server may still be busy with what a killed client had sent.
     records = store.messages.list(conversation)
     found = Counter(record.content["content"] for record in records)
-    assert len(acknowledged) > 20
     assert all(found[text] == 1 for text in acknowledged)
     assert max(found.values()) == 1
     assert [record.message_id for record in records] == list(range(len(records)))
-    # What nobody was told of: at the most the last piece of each of the ten writers.
-    assert len(found) - len(acknowledged) <= 10 * (5 if work == "append-many" else 1)
+    # What nobody was told of: at the most the last piece of each writer.
+    assert len(found) - len(acknowledged) <= 2 * rounds * (5 if work == "append-many" else 1)
     if work == "append-many":
         assert len(records) % 5 == 0
     store.append(conversation, {"role": "user", "content": "goes on"})
