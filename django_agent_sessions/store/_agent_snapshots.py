@@ -74,7 +74,8 @@ class Snapshots(StorePart):
     def restore(self, agent: AgentRecord, snapshot: UUID) -> SnapshotRecord:
         """Restore an agent's conversation and state from a snapshot.
 
-        Later messages are kept on a side branch.
+        Later messages are kept on a side branch. The state of a run that waits for a person is not
+        changed, so that one that was taken does not come back.
 
         Args:
             agent: The agent.

@@ -30,6 +30,12 @@ BRANCH_NAMES = "branch_names"
 continue on the main branch, because the conversation was cleared or the branch became the main one.
 """
 
+RUN_STATE = "run_state"
+"""Key of a run that waits for a person in an agent's state.
+
+It is taken once. It is therefore not copied, and no snapshot brings it back.
+"""
+
 LATEST_SNAPSHOT_ID = ""
 """Id of the snapshot that each save replaces."""
 
@@ -66,6 +72,22 @@ def _with_names(internal: Any, row: SessionAgent, became_main: str | None) -> An
     if became_main is not None and dialects.get(row.dialect).has_named_branches:
         names["cleared"] = [*names.get("cleared", ()), became_main]
     return {**internal, BRANCH_NAMES: names} if names else internal
+
+
+def without_run_state(state: Any, dialect: str) -> Any:
+    """Return an agent's state without the run that waits."""
+    if not isinstance(state, dict) or not dialects.get(dialect).has_run_states:
+        return state
+    return {name: value for name, value in state.items() if name != RUN_STATE}
+
+
+def _with_present_run(state: Any, row: SessionAgent) -> Any:
+    """Return the state of a snapshot with the run that waits now, if one does."""
+    rest = without_run_state(state, row.dialect)
+    present = row.state
+    if rest is state or not isinstance(present, dict) or RUN_STATE not in present:
+        return rest
+    return {**rest, RUN_STATE: present[RUN_STATE]}
 
 
 def agent_state_of(row: SessionAgent) -> AgentState:
@@ -134,7 +156,7 @@ def settle_agent(
             snapshot.document,
         )
     columns = {
-        "state": state.state,
+        "state": _with_present_run(state.state, row),
         "conversation_manager_state": state.conversation_manager_state,
         "internal_state": _with_names(state.internal_state, row, became_main),
         "window": references_to_window(messages, length),

@@ -22,7 +22,7 @@ from django_agent_sessions.models.querysets import MessageQuerySet
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentState
 
-from ._agent_states import LATEST_SNAPSHOT_ID, references_to_window
+from ._agent_states import LATEST_SNAPSHOT_ID, references_to_window, without_run_state
 from ._agents import agent_without_state
 from ._counters import set_error_count
 from ._mask_on_write import prepare_title
@@ -122,7 +122,7 @@ def _fork_agent(
         session=session,
         agent_id=agent.agent_id,
         dialect=agent.dialect,
-        state=state.state,
+        state=without_run_state(state.state, agent.dialect),
         conversation_manager_state=state.conversation_manager_state,
         internal_state=state.internal_state,
         window=state.window,

@@ -353,7 +353,8 @@ class Sessions(StorePart):
         Only visible content is copied: a redacted message is redacted in the fork too. An agent's
         state is restored from a snapshot of that position if there is one; otherwise it is the
         present state, without the parts that refer to messages outside the fork. Orchestrators are
-        copied only if ``at`` is None. Snapshots and side branches are not copied.
+        copied only if ``at`` is None. Snapshots, side branches and the state of a run that waits
+        for a person are not copied.
 
         Args:
             session: The session to fork.

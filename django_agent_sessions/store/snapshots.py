@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._agent_states import BRANCH_NAMES, LATEST_SNAPSHOT_ID, references_to_window
+from ._agent_states import BRANCH_NAMES, LATEST_SNAPSHOT_ID, RUN_STATE, references_to_window
 from ._object_bytes import PART_SIZE
 from ._objects import ObjectStore
 from ._snapshot_documents import state_in_document
@@ -14,6 +14,7 @@ __all__ = [
     "BRANCH_NAMES",
     "LATEST_SNAPSHOT_ID",
     "PART_SIZE",
+    "RUN_STATE",
     "LastMessage",
     "LoadedSnapshot",
     "SaveState",

@@ -13,6 +13,7 @@ from agents.result import RunResult, RunResultStreaming
 from django_agent_sessions.adapters.base import ConversationSession
 from django_agent_sessions.exceptions import ConfigurationError, SessionNotFoundError
 from django_agent_sessions.store.locking import with_session_lock
+from django_agent_sessions.store.snapshots import RUN_STATE
 from django_agent_sessions.values.records import AgentRecord
 
 from .branch_session import INITIAL_BRANCH, BranchSession
@@ -21,8 +22,6 @@ from .compaction import is_encrypted
 R = TypeVar("R")
 
 _Context = RunContextWrapper[Any]
-
-_KEY = "run_state"
 
 
 class WaitingRun(NamedTuple):
@@ -139,7 +138,7 @@ def _take(session: ConversationSession) -> dict[str, Any] | None:
 
 
 def _has_state(agent: AgentRecord) -> bool:
-    return isinstance(agent.data.state, dict) and _KEY in agent.data.state
+    return isinstance(agent.data.state, dict) and RUN_STATE in agent.data.state
 
 
 def _swap(session: ConversationSession, branch: AgentRecord, value: Any) -> Any:
@@ -154,12 +153,12 @@ def _swap(session: ConversationSession, branch: AgentRecord, value: Any) -> Any:
         if value is not None and record.redaction_epoch != session.memory.epoch:
             session.reload(branch)
         before = agent.data.state if isinstance(agent.data.state, dict) else {}
-        after = {name: item for name, item in before.items() if name != _KEY}
+        after = {name: item for name, item in before.items() if name != RUN_STATE}
         if value is not None:
-            after[_KEY] = session.memory.clean(value)
+            after[RUN_STATE] = session.memory.clean(value)
         if after != before:
             store.agents.update(agent, replace(agent.data, state=after))
-        return before.get(_KEY)
+        return before.get(RUN_STATE)
 
     return with_session_lock(session.using, branch.session, swap, what=what)
 

@@ -83,6 +83,9 @@ class Dialect:
     may_answer_twice: ClassVar[bool] = False
     """Whether a tool call may have an interrupted result before the real one."""
 
+    has_run_states: ClassVar[bool] = False
+    """Whether an agent's state may contain a run that waits for a person."""
+
     has_named_branches: ClassVar[bool] = False
     """Whether callers of the framework select a branch by its name."""
 

@@ -10,6 +10,7 @@ from agents import Agent, Runner, UserError, function_tool
 from agents.extensions.memory import EncryptedSession
 
 from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, DjangoSession
+from django_agent_sessions.content.dialects import STRANDS
 from django_agent_sessions.db.bridge import arun_orm
 from django_agent_sessions.exceptions import ConfigurationError, SessionNotFoundError
 from django_agent_sessions.governance.redaction import Find, aredact
@@ -104,6 +105,74 @@ async def test_a_run_whose_calls_are_gone_is_not_resumed(session_class, meanwhil
     await arun_orm(meanwhile)
     assert await session_class("s").take_run_state(agent) is None
     assert await session_class("s").take_run_state(agent) is None
+
+
+@pytest.mark.parametrize("session_class", SESSIONS)
+@pytest.mark.parametrize("at_end", [True, False])
+async def test_a_fork_has_no_waiting_run(session_class, at_end):
+    agent = await ask(session_class("s"))
+    store = SessionStore()
+    record: Any = await store.agents.afind(await store.aget("s"), "default")
+    data = AgentState({**record.data.state, "mine": 1})
+    await store.agents.aupdate(record, data)
+    await store.snapshots.atake(record)
+    last = None if at_end else (await store.messages.alist(record))[-1].id
+    await session_class("s").add_items([{"role": "user", "content": "later"}])
+
+    fork = await store.sessions.afork(await store.aget("s"), at=last, session_id="fork")
+
+    copy: Any = await store.agents.afind(fork, "default")
+    assert copy.data.state == {"mine": 1}
+    assert await session_class("fork").take_run_state(agent) is None
+    assert await session_class("s").take_run_state(agent) is not None
+
+
+@pytest.mark.parametrize("session_class", SESSIONS)
+async def test_a_restored_snapshot_does_not_bring_back_a_run_that_was_taken(session_class):
+    store = SessionStore()
+    agent = await ask(session_class("s"))
+    record: Any = await store.agents.afind(await store.aget("s"), "default")
+    snapshot = await store.snapshots.atake(record)
+    assert await approve(session_class("s"), agent) == "Paid."
+
+    await store.snapshots.arestore(record, snapshot.id)
+
+    assert texts(await session_class("s").get_items()) == ["Pay 7", "call pay"]
+    assert await arun_orm(agent_state) == {}
+    assert await session_class("s").take_run_state(agent) is None
+
+
+async def test_a_run_that_was_not_taken_waits_after_a_restored_snapshot_and_an_undone_rewind():
+    store = SessionStore()
+    await DjangoSession("s").add_items([{"role": "user", "content": "Hello"}])
+    record: Any = await store.agents.afind(await store.aget("s"), "default")
+    before = await store.snapshots.atake(record)
+    agent = await ask(DjangoSession("s"))
+    waiting = await store.snapshots.atake(record)
+
+    await store.snapshots.arestore(record, before.id)
+    await store.snapshots.arestore(record, waiting.id)
+    side = await store.branches.arewind(record, 0)
+    assert side is not None
+    await store.branches.aswitch(record, side.number)
+
+    assert await approve(DjangoSession("s"), agent) == "Paid."
+
+
+async def test_the_state_of_another_sdks_agent_may_have_any_key():
+    store = SessionStore()
+    session = await store.aopen("s")
+    data = AgentState({"run_state": {"mine": 1}})
+    record: Any = await store.agents.aopen(session, dialect=STRANDS, data=data)
+    snapshot = await store.snapshots.atake(record)
+    await store.agents.aupdate(record, AgentState({}))
+
+    await store.snapshots.arestore(record, snapshot.id)
+    fork = await store.sessions.afork(session, session_id="fork")
+
+    for found in (session, fork):
+        again: Any = await store.agents.afind(found, "default")
+        assert again.data.state == data.state
 
 
 async def test_an_advanced_session_goes_to_the_branch_of_the_run():

@@ -40,6 +40,7 @@ class OpenAI(Dialect):
     name = "openai"
     label = "OpenAI"
     version = 2
+    has_run_states = True
     has_named_branches = True
     has_encrypted_summaries = True
     reports_usage = False
