@@ -14,6 +14,7 @@ from django.db import connections, router, transaction
 from django.db.models import Max
 
 from django_agent_sessions import conf
+from django_agent_sessions.db.tenants import Tenant, tenant_of
 from django_agent_sessions.exceptions import EncryptionKeyError
 from django_agent_sessions.models import DataKey
 from django_agent_sessions.values.ids import new_id
@@ -39,6 +40,13 @@ class CachedKey(NamedTuple):
 
     id: str
     cipher: AESGCM
+
+
+class _Holder(NamedTuple):
+    """Whose key it is: tenants may have owners of the same primary key."""
+
+    tenant: Tenant
+    owner: str
 
 
 class TimedCache(Generic[K, V]):
@@ -75,7 +83,7 @@ class DataKeys:
         self._given = options.get("KEYS")
         self._alias: str | None = options.get("KEY_DATABASE")
         seconds = options.get("CACHE_SECONDS", CACHE_SECONDS)
-        self._current: TimedCache[str, CachedKey] = TimedCache(seconds)
+        self._current: TimedCache[_Holder, CachedKey] = TimedCache(seconds)
         self._by_id: TimedCache[str, CachedKey] = TimedCache(seconds)
         self._masters: TimedCache[None, master_keys.MasterKeys] = TimedCache(seconds)
 
@@ -101,13 +109,14 @@ class DataKeys:
 
     def current(self, owner: str) -> CachedKey:
         """Return the key that encrypts an owner's content; create it if there is none."""
-        if (found := self._current.get(owner)) is not None:
+        holder = self._holder(owner)
+        if (found := self._current.get(holder)) is not None:
             return found
-        if (new := self._new_key(owner)) is not None:
+        if (new := self._new_key(holder)) is not None:
             return new
         found = self._unwrapped(self._newest(owner) or self.create(owner, 1))
-        if self._new_key(owner) is None:
-            self.keep(owner, found)
+        if self._new_key(holder) is None:
+            self.keep(holder, found)
         return found
 
     def find(self, key_id: str) -> CachedKey:
@@ -141,7 +150,9 @@ class DataKeys:
         if stored is None:
             raise EncryptionKeyError("another process deleted a new data key; try again")
         if stored.pk == key and connections[self.alias].in_atomic_block:
-            transaction.on_commit(_NewKey(self, owner, self._unwrapped(row)), self.alias)
+            transaction.on_commit(
+                _NewKey(self, self._holder(owner), self._unwrapped(row)), self.alias
+            )
         return stored
 
     def ids(self, owner: str) -> list[str]:
@@ -196,10 +207,13 @@ class DataKeys:
             self.masters().get(row.master), _context(row.pk, row.owner), row.wrapped, failed
         )
 
-    def keep(self, owner: str, key: CachedKey) -> None:
+    def keep(self, holder: _Holder, key: CachedKey) -> None:
         """Keep an owner's newest key, which is committed."""
-        self._current.put(owner, key)
+        self._current.put(holder, key)
         self._by_id.put(key.id, key)
+
+    def _holder(self, owner: str) -> _Holder:
+        return _Holder(tenant_of(self.alias), owner)
 
     def _new_keys(self) -> Iterator[_NewKey]:
         """Yield the keys that this thread's transaction has created, newest first.
@@ -210,8 +224,8 @@ class DataKeys:
             if isinstance(action, _NewKey) and action.keys is self:
                 yield action
 
-    def _new_key(self, owner: str) -> CachedKey | None:
-        mine = (new for new in self._new_keys() if new.owner == owner and not new.is_destroyed)
+    def _new_key(self, holder: _Holder) -> CachedKey | None:
+        mine = (new for new in self._new_keys() if new.holder == holder and not new.is_destroyed)
         return next((new.key for new in mine), None)
 
     def _unwrapped(self, row: DataKey) -> CachedKey:
@@ -235,13 +249,13 @@ class _NewKey:
     """A key that only its transaction may use before the commit; called after it."""
 
     keys: DataKeys
-    owner: str
+    holder: _Holder
     key: CachedKey
     is_destroyed: bool = False
 
     def __call__(self) -> None:
         if not self.is_destroyed:
-            self.keys.keep(self.owner, self.key)
+            self.keys.keep(self.holder, self.key)
 
 
 def _context(key: UUID, owner: str) -> str:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from django.db import Error
+from django.db import Error, connections
 
 from django_agent_sessions import conf
 from django_agent_sessions.content import codec
 from django_agent_sessions.exceptions import BlobError, EncryptionError
-from django_agent_sessions.models import AuditEvent, DataKey
+from django_agent_sessions.models import AuditEvent, DataKey, Session
 from django_agent_sessions.models.session_databases import databases_with_sessions
 from django_agent_sessions.store.contents import has_content_of, reseal
 
@@ -44,7 +44,7 @@ class PersonKeys:
             return True
         # Sessions that have another owner since they were read here.
         current.forget()
-        return self._reseal() and not self._is_used_elsewhere()
+        return self._reseal() and not self._is_shared() and not self._is_used_elsewhere()
 
     def _reseal(self) -> bool:
         for _ in range(_PASSES):
@@ -58,6 +58,28 @@ class PersonKeys:
             if not written:
                 return False
         return False
+
+    def _is_shared(self) -> bool:
+        """Return whether other schemas may use these keys, which are in a database for all."""
+        keys, connection = key_database(self.using), connections[self.using]
+        if keys == self.using or connection.vendor != "postgresql":
+            return False
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(*) FROM pg_catalog.pg_class "
+                "WHERE relname = %s AND relkind IN ('r', 'p')",
+                [Session._meta.db_table],
+            )
+            (schemas,) = cursor.fetchone()
+        if schemas > 1:
+            logger.warning(
+                "Database %r has sessions in %d schemas, whose users share the data keys in "
+                "database %r, so that none is destroyed",
+                self.using,
+                schemas,
+                keys,
+            )
+        return bool(schemas > 1)
 
     def _is_used_elsewhere(self) -> bool:
         databases, unreachable = databases_with_sessions(self.using)
@@ -86,13 +108,18 @@ def destroyed_keys(using: str, person: str) -> list[str]:
     return sorted(ids - existing_keys(ids, using))
 
 
+def key_database(using: str) -> str:
+    """Return the database of the keys, given that of the sessions."""
+    options = conf.get_settings().ENCRYPTION or {}
+    return str(options.get("KEY_DATABASE") or using)
+
+
 def existing_keys(ids: Iterable[str], using: str) -> set[str]:
     """Return which of some keys exist, in the database of the keys or of the sessions."""
     wanted = [UUID(key) for key in ids]
     if not wanted:
         return set()
-    options = conf.get_settings().ENCRYPTION or {}
-    aliases = {using, options.get("KEY_DATABASE") or using}
+    aliases = {using, key_database(using)}
     return {
         key.hex
         for alias in aliases

@@ -9,6 +9,7 @@ requests add is added to the kept sum; what agents add counts from the next sum 
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from django.core.cache import cache
 from django.db.models import Sum
 
 from django_agent_sessions import conf
+from django_agent_sessions.db.tenants import tenant_of
 from django_agent_sessions.exceptions import QuotaExceededError
 from django_agent_sessions.models import Blob, Branch, Session, SessionMessage, Snapshot
 from django_agent_sessions.models.functions import OctetLength
@@ -135,7 +137,9 @@ def _keep(owner: Any, using: str, used: _Used) -> None:
 
 
 def _name(owner: Any, using: str) -> str:
-    return f"agent_sessions:bytes:{using}:{getattr(owner, 'pk', owner)}"
+    # Hashed, because caches refuse some names, such as those with spaces.
+    tenant = hashlib.sha256(repr(tenant_of(using)).encode()).hexdigest()
+    return f"agent_sessions:bytes:{tenant}:{getattr(owner, 'pk', owner)}"
 
 
 def _sum(using: str, **condition: Any) -> int:

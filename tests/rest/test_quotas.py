@@ -13,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.throttling import SimpleRateThrottle
 
 from django_agent_sessions import conf
+from django_agent_sessions.exceptions import QuotaExceededError
 from django_agent_sessions.governance import quotas
 from django_agent_sessions.models import Branch, Session, SessionMessage, Snapshot
 from django_agent_sessions.queries import search
@@ -121,6 +122,21 @@ def test_a_user_adds_no_more_bytes_than_allowed(api, ada, limits):
     assert SessionMessage.objects.count() == before
     # What an agent says is never refused.
     talk.store.append(talk.agent, {"role": "user", "content": [{"text": "z" * 10_000}]})
+
+
+@pytest.mark.parametrize("other", ["schema", "database"])
+def test_the_bytes_of_a_user_of_another_tenant_are_not_counted(limits, monkeypatch, other):
+    limits(MAX_OWNER_BYTES=1000)
+    quotas.check_bytes(1, 1, "default")
+    quotas.count_bytes(1, 900, "default")
+    with pytest.raises(QuotaExceededError):
+        quotas.check_bytes(1, 500, "default")
+
+    if other == "schema":
+        monkeypatch.setattr(connection, "schema_name", "b", raising=False)
+    else:
+        monkeypatch.setitem(connection.settings_dict, "NAME", "that of another tenant")
+    quotas.check_bytes(1, 500, "default")
 
 
 def kept_bytes(owner: Any) -> int:
