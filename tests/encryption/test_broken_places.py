@@ -172,7 +172,7 @@ def swapped_chunks(data: bytes) -> bytes:
 
 FILES: dict[str, Callable[[bytes], bytes]] = {
     "a changed byte": lambda data: middle(data, bytes([data[-1] ^ 1]) * 3),
-    "a changed header": lambda data: data[:10] + b"x" + data[11:],
+    "a changed header": lambda data: data[:10] + bytes([data[10] ^ 1]) + data[11:],
     "a newer version": lambda data: data[:5] + b"2" + data[6:],
     "truncated": lambda data: data[:-1],
     "without the last chunk": lambda data: data[: -(100 + sealed_files.OVERHEAD)],
