@@ -25,7 +25,7 @@ V = TypeVar("V")
 class Basis:
     """What a storage read or wrote, and the transaction that may be rolled back."""
 
-    owner: UUID
+    key: UUID
     """The primary key of the agent or, for an orchestrator, of the session."""
     last: LastMessage | None
     checkpoint: Checkpoint[Basis | None] | None
@@ -40,20 +40,20 @@ class Basis:
         return basis
 
 
-def next_basis(using: str, before: Basis | None, owner: UUID, last: LastMessage | None) -> Basis:
+def next_basis(using: str, before: Basis | None, key: UUID, last: LastMessage | None) -> Basis:
     """Return the basis after a read or write in the present transaction."""
     connection = connections[using]
     if not connection.in_atomic_block:
-        return Basis(owner, last, None)
+        return Basis(key, last, None)
     before = before.standing() if before is not None else None
     checkpoint = before.checkpoint if before is not None else None
     if checkpoint is not None and checkpoint.is_open():
         if checkpoint.is_of(connection):
-            return Basis(owner, last, checkpoint)
+            return Basis(key, last, checkpoint)
     elif before is not None:
         # Committed: what was before is no longer required.
-        before = Basis(before.owner, before.last, None)
-    return Basis(owner, last, Checkpoint(connection, before))
+        before = Basis(before.key, before.last, None)
+    return Basis(key, last, Checkpoint(connection, before))
 
 
 @dataclass

@@ -38,7 +38,7 @@ class OrchestratorSave:
         """
         known = self._known
         basis = known.basis.standing() if known is not None and known.basis else None
-        if basis is not None and basis.owner != session:
+        if basis is not None and basis.key != session:
             raise StaleSessionError(
                 "the session was deleted: build the orchestrator again and try again"
             )

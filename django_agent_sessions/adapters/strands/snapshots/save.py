@@ -138,7 +138,7 @@ class AgentSave:
         basis = known.basis.standing() if known.basis else None
         if basis is None:
             return
-        if basis.owner != head.agent.id:
+        if basis.key != head.agent.id:
             if not known.restarted:
                 raise _stale(head)
         elif not self._store.is_stored(head.agent.id, basis.last, head.last):

@@ -175,7 +175,7 @@ class StorageOperations:
         basis = before.basis.standing() if before.basis else None
         if basis is None:
             return False
-        if basis.owner != now.agent:
+        if basis.key != now.agent:
             return True
         return not self._store_of(name.namespace).is_stored(now.agent, basis.last, now.last)
 
