@@ -451,8 +451,16 @@ class Sessions(StorePart):
             Primary keys, also of deleted sessions, oldest first; empty if it is no fork.
         """
         rows = session_rows(self.using).filter(pk=session, forked_from__isnull=False)
-        origin = rows.values_list("origin", flat=True).first()
-        return [UUID(key) for key in origin["fork"]["line"]] if origin else []
+        root: UUID | None
+        origin: Any
+        root, origin = rows.values_list("forked_from", "origin").first() or (None, None)
+        if root is None:
+            return []
+        try:
+            return [UUID(key) for key in origin["fork"]["line"]]
+        except (KeyError, TypeError, ValueError, AttributeError):
+            # Damaged, which `agent_sessions_check` reports.
+            return [root]
 
     aancestors = twin(ancestors)
 

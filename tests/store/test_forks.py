@@ -62,6 +62,20 @@ def test_both_go_on_independently(store, agent):
     assert said(store, "fork") == ["a", "b", "x"]
 
 
+def test_the_ancestors_of_a_fork_are_its_line_and_the_first_if_that_is_damaged(store, agent):
+    first = store.get("talk")
+    fork = store.sessions.fork(first)
+    again = store.sessions.fork(fork)
+
+    assert store.sessions.ancestors(first.id) == []
+    assert store.sessions.ancestors(again.id) == [first.id, fork.id]
+    store.delete(fork.session_id)
+    assert store.sessions.ancestors(again.id) == [first.id, fork.id]
+    for origin in (None, {}, {"fork": 1}, {"fork": {"line": ["x"]}}, {"fork": {"line": [1]}}):
+        Session.objects.filter(pk=again.id).update(origin=origin)
+        assert store.sessions.ancestors(again.id) == [first.id]
+
+
 def test_a_fork_of_all_has_all_agents_and_their_states(store, agent):
     session = store.get("talk")
     second = store.agents.open(session, "second", dialect=STRANDS)
