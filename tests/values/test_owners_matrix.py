@@ -267,7 +267,6 @@ NO_ENTRIES = {
     "encryption_codec.owner_name": "it names the key of an owner",
     "DataKeys.create": "it creates the key of an owner",
     "DataKeys.current": "it finds the key of an owner",
-    "DataKeys.keep": "it keeps the key of an owner in memory",
     "factory.make_session": "it makes sessions of tests by SessionStore, and only that",
     "DataKeys.wrapped": "it wraps the key of an owner",
     "DataKeys.ids": "it finds the keys of an owner",

@@ -179,7 +179,7 @@ def test_an_owner_who_was_erased_gets_nothing_back():
     ada = User.objects.create_user("ada")
     agent = build("a", "b", storage=DjangoStorage(owner=ada))
     agent("one")
-    Session.objects.filter(owner=str(ada.pk)).delete()
+    Session.objects.filter(owner=ada).delete()
 
     refused(agent, "two")
 
