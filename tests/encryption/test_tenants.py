@@ -66,7 +66,7 @@ def read() -> list[Any]:
     return [row.message for row in SessionMessage.objects.all()]
 
 
-def test_each_database_of_a_tenant_has_the_keys_of_its_users(tmp_path):
+def test_each_database_of_a_tenant_has_the_keys_of_its_users(tmp_path, other_process):
     ended = subprocess.run(
         [sys.executable, "-m", "tests.encryption.tenant_databases", str(tmp_path)],
         cwd=ROOT,
