@@ -307,7 +307,7 @@ def problems(raw: object) -> list[tuple[str, str]]:
 
 
 _LONGEST_SECONDS = 100 * 365 * 24 * 60 * 60
-"""Longer ones lead out of the range of dates."""
+"""A date plus a longer duration would overflow."""
 
 
 def _suggest_key(key: object) -> str:

@@ -29,6 +29,7 @@ from django_agent_sessions.conf import get_settings
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import Session, SessionMessage, UsageCursor, UsageRollup
 from django_agent_sessions.models.functions import without_original
+from django_agent_sessions.models.querysets import groups_of_keys
 from django_agent_sessions.values.ids import first_id_for_time, time_of_id
 from django_agent_sessions.values.prices import cost_of
 from django_agent_sessions.values.records import add_known
@@ -391,10 +392,8 @@ def _first_messages(alias: str, agents: Sequence[UUID]) -> dict[UUID, UUID]:
     An agent has others at the same position after a rewind or compaction of all its messages.
     """
     first: dict[UUID, UUID] = {}
-    for start in range(0, len(agents), _CHUNK):
-        rows = SessionMessage.objects.using(alias).filter(
-            agent__in=agents[start : start + _CHUNK], message_id=0
-        )
+    for keys in groups_of_keys(agents):
+        rows = SessionMessage.objects.using(alias).filter(agent__in=keys, message_id=0)
         for agent, key, source in rows.order_by().values_list("agent_id", "pk", "source"):
             original = source or key
             first[agent] = min(original, first.get(agent, original))

@@ -116,7 +116,7 @@ def test_what_was_acknowledged_outlives_the_kill_of_its_writer(store, conversati
     assert all(found[text] == 1 for text in acknowledged)
     assert max(found.values()) == 1
     assert [record.message_id for record in records] == list(range(len(records)))
-    # What nobody was told of: at the most the last piece of each writer.
+    # Not acknowledged: at most the last piece of each writer.
     assert len(found) - len(acknowledged) <= 2 * rounds * (5 if work == "append-many" else 1)
     if work == "append-many":
         assert len(records) % 5 == 0

@@ -287,7 +287,7 @@ def test_what_many_chosen_sessions_may_hide_is_said(say, ada, monkeypatch):
     assert not find_sessions("zebra", sessions=own, content=True).limited
     monkeypatch.setattr(search, "MAX_SESSIONS_IN_SCOPE", 1)
     assert find_sessions("zebra", sessions=own, content=True).limited
-    # Nobody else's messages decide it.
+    # What others have written makes no difference.
     assert find_sessions("gondola", sessions=own, content=True).limited
 
 
