@@ -16,7 +16,7 @@ from django_agent_sessions.models import Operation, Session, deletion
 from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS
 from django_agent_sessions.queries.search import find_sessions
 
-from . import export, hold_views, operations, saved_views
+from . import export, hold_views, operations
 from .changelist import SessionChangeList
 from .columns import SessionColumnsMixin, chosen_columns
 from .deletion import SessionDeletionMixin
@@ -143,15 +143,8 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
             *(session_path(self, *page) for page in pages),
             *operations.operation_urls(self),
             *person.person_urls(self),
-            *saved_views.view_urls(self),
         ]
         return [*urls, *super().get_urls()]
-
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        views = saved_views.saved_views(request)
-        return super().changelist_view(request, {**views, **(extra_context or {})})
 
     def change_view(
         self,

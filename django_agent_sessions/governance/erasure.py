@@ -207,7 +207,6 @@ class _Erasure:
         self.data.objects.delete()
         self.data.participations.delete()
         self._leave_unnamed()
-        self.data.saved_views.delete()
         self.data.usage.delete()
         self._pseudonymize_reviews()
         audit.pseudonymize(str(self.key), self.names, self.person, using=self.using)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from django_agent_sessions.models import (
     AuditEvent,
@@ -16,7 +15,6 @@ from django_agent_sessions.models import (
     Note,
     Participant,
     Review,
-    SavedView,
     Session,
     SessionMessage,
     ShareLink,
@@ -71,13 +69,6 @@ class PersonData:
     def links(self) -> QuerySet[ShareLink]:
         """The share links of the person's sessions."""
         return ShareLink.objects.using(self.using).filter(session__owner=self.key)
-
-    @property
-    def saved_views(self) -> QuerySet[SavedView]:
-        """Views of the admin's list that the person saved, or that are of the person's sessions."""
-        filtered = f"(^|&)owner={re.escape(str(self.key))}(&|$)"
-        rows = SavedView.objects.using(self.using)
-        return rows.filter(Q(user=self.key) | Q(query__regex=filtered))
 
     @property
     def usage(self) -> QuerySet[UsageRollup]:

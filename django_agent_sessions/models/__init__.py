@@ -21,7 +21,6 @@ from .data_key import DataKey
 from .feedback import MessageFeedback
 from .operation import Operation
 from .review import Label, Note, Review
-from .saved_view import SavedView
 from .sessions import (
     MAIN_BRANCH,
     Session,
@@ -58,7 +57,6 @@ __all__ = [
     "RedactedOriginal",
     "Review",
     "RunLease",
-    "SavedView",
     "Session",
     "SessionAgent",
     "SessionMessage",

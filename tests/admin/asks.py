@@ -182,13 +182,6 @@ ASKS = [
     Ask(LIST, needs(VIEW), query={"q": "matrix"}, recorded=("searched",)),
     Ask(LIST, needs(VIEW), query={"title__startswith": "planted"}, answers=(400,)),
     Ask(LIST, needs(VIEW), query={"messages__text__contains": "planted"}, answers=(400,)),
-    Ask(
-        "savedview_add",
-        needs(VIEW),
-        post={"name": "Held", "query": "held=yes"},
-        answers=(302,),
-    ),
-    Ask("savedview_delete", NOBODY, url=of_session, post={}),
     Ask("session_add", NOBODY),
     Ask("session_add", NOBODY, post={"session_id": "new"}),
     # A session, and what belongs to its page.

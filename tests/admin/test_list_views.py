@@ -1,4 +1,4 @@
-"""The list of sessions as people use it: periods, metadata, costs, words, columns, saved views."""
+"""The list of sessions as people use it: periods, metadata, costs, words, columns."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from django.test import override_settings
 from django.urls import reverse
 from django.utils import timezone
 
-from django_agent_sessions.models import AuditEvent, RunLease, SavedView, Session, SessionMessage
+from django_agent_sessions.models import AuditEvent, RunLease, Session, SessionMessage
 from django_agent_sessions.values.records import AgentState
 
 from .people import many, staff
 from .test_list import LIST, listed, names, page_of, row_text, statements
 
 pytestmark = pytest.mark.django_db
-
-SAVE = "admin:agent_sessions_savedview_add"
 
 
 @pytest.fixture
@@ -283,112 +281,6 @@ def row_status(page: str) -> dict[str, str]:
     pattern = r'class="as-session[^"]*">([^<]*)<.*?field-status">(.*?)</td>'
     found = re.findall(pattern, page, re.DOTALL)
     return {name: text.strip() for name, text in found}
-
-
-def saved(client, query: str, **values):
-    return client.post(reverse(SAVE), {"name": "Held", "query": query, **values})
-
-
-def test_a_view_is_saved_without_the_words_of_a_search_and_shared_by_choice(client, store):
-    client.force_login(staff("ann", "view_session"))
-    response = saved(client, "held=yes&q=secret&columns=created&after=x&title__startswith=a")
-
-    assert response["Location"].endswith("?columns=created&held=yes")
-    view = SavedView.objects.get()
-    assert view.query == "columns=created&held=yes"
-    assert "Held</a>" in page_of(client)
-
-    client.force_login(staff("ben", "view_session"))
-    assert "Held</a>" not in page_of(client)
-    SavedView.objects.update(shared=True)
-    assert "Held</a>" in page_of(client)
-    delete = reverse("admin:agent_sessions_savedview_delete", args=[view.pk])
-    assert client.post(delete).status_code == 404
-    assert SavedView.objects.exists()
-
-    client.force_login(view.user)
-    assert "Delete view" in page_of(client, held="yes", columns="created")
-    assert client.post(delete).status_code == 302
-    assert not SavedView.objects.exists()
-
-
-REVIEWER = ("view_session", "read_transcript", "review_session")
-
-
-@pytest.mark.parametrize(
-    ("query", "needed"),
-    [
-        ("metadata_team=Jane-Roe", REVIEWER[:2]),
-        ("held=yes&metadata_team=Jane-Roe", REVIEWER[:2]),
-        ("label=Jane-Roe", REVIEWER),
-        ("assignee=Jane-Roe&held=yes", REVIEWER),
-        ("columns=created&label=Jane-Roe", REVIEWER),
-        # No content.
-        ("agent=Jane-Roe", REVIEWER[:1]),
-    ],
-)
-@pytest.mark.parametrize("configured", [True, False])
-def test_a_shared_view_shows_content_only_to_those_who_may_read_it(
-    client, settings, query, needed, configured
-):
-    settings.AGENT_SESSIONS = {"METADATA_FILTERS": ["team"]}
-    author = staff("author", *REVIEWER)
-    client.force_login(author)
-    saved(client, query, shared="on")
-    assert "Jane-Roe" in SavedView.objects.get().query
-    # A view remains if the project no longer names the key.
-    settings.AGENT_SESSIONS = {"METADATA_FILTERS": ["team"] if configured else []}
-
-    for number in range(1, len(REVIEWER) + 1):
-        client.force_login(staff(f"viewer-{number}", *REVIEWER[:number]))
-        page = page_of(client)
-        assert ("Jane-Roe" in page) == ("Held</a>" in page) == (number >= len(needed))
-    author.user_permissions.set(staff("less", "view_session").user_permissions.all())
-    client.force_login(author)
-    assert "Held</a>" in page_of(client)
-
-
-def test_views_with_content_take_no_place_of_other_views(client, monkeypatch):
-    monkeypatch.setattr("django_agent_sessions.admin.saved_views.MAX_VIEWS", 2)
-    author = staff("author", *REVIEWER)
-    for number in range(4):
-        query = "label=Jane-Roe" if number < 3 else "held=yes"
-        SavedView.objects.create(user=author, name=f"View {number}", query=query, shared=True)
-
-    client.force_login(staff("viewer", "view_session"))
-    assert "View 3</a>" in page_of(client)
-
-
-def test_a_value_that_looks_like_another_filter_hides_no_view(client):
-    client.force_login(staff("author", "view_session"))
-    saved(client, "agent=%26label%3Dx%26metadata_team%3Dy", shared="on")
-
-    client.force_login(staff("viewer", "view_session"))
-    assert "Held</a>" in page_of(client)
-
-
-def test_views_are_for_staff_who_may_see_the_list(client):
-    client.force_login(staff("nobody"))
-
-    assert saved(client, "held=yes").status_code == 404
-    assert not SavedView.objects.exists()
-
-
-def test_a_view_without_a_name_is_refused_with_words(clerk):
-    response = clerk.post(reverse(SAVE), {"query": "held=yes", "name": " "}, follow=True)
-
-    assert "Enter a name" in response.content.decode()
-    assert not SavedView.objects.exists()
-
-
-def test_a_view_is_deleted_with_its_user(client):
-    user = staff("gone", "view_session")
-    client.force_login(user)
-    saved(client, "held=yes")
-
-    user.delete()
-
-    assert not SavedView.objects.exists()
 
 
 def test_the_empty_list_says_what_to_do(clerk):

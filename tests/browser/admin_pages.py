@@ -16,7 +16,6 @@ from django_agent_sessions.models import (
     AuditEvent,
     Note,
     Operation,
-    SavedView,
     Session,
     SessionAgent,
 )
@@ -148,11 +147,6 @@ def _shop(clerk: Any) -> tuple[Session, list[Session]]:
     example.others(12)
     session = example.conversation()
     reviews.assign(session.pk, clerk, actor=clerk)
-    for name, query, shared in (
-        ("Held", "held=yes", True),
-        ("Bad feedback of the last week, redacted", "activity=7d&feedback=bad", False),
-    ):
-        SavedView.objects.create(user_id=clerk.pk, name=name, query=query, shared=shared)
     others = list(Session.objects.exclude(pk=session.pk).recent_first())
     return session, others
 

@@ -22,7 +22,6 @@ from django_agent_sessions.models import (
     AuditEvent,
     MessageFeedback,
     Participant,
-    SavedView,
     Session,
     SessionMessage,
     ShareLink,
@@ -151,17 +150,6 @@ def test_no_word_and_no_name_of_the_person_is_stored_and_the_receipt_verifies(pe
     assert WORD not in text
     assert "lovelace" not in text
     assert str(fork.id) not in text
-
-
-def test_saved_views_of_the_person_go_and_those_of_others_stay(person, lovelace, bob):
-    views = SavedView.objects
-    views.create(user=lovelace, name=f"{WORD} view", query="held=yes")
-    views.create(user=bob, name=f"about {WORD}", query=f"held=yes&owner={lovelace.pk}")
-    views.create(user=bob, name="others", query=f"owner={lovelace.pk}0")
-
-    erase(lovelace, reason="asked")
-
-    assert [view.name for view in views.all()] == ["others"]
 
 
 @pytest.mark.parametrize("how", ["redact", "delete"])

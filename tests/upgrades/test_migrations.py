@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from django.db.migrations import AddIndex, Migration
+from django.db.migrations import AddIndex, DeleteModel, Migration
 from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.operations.base import Operation
 
 LATER: list[Migration] = [
     migration
@@ -14,10 +15,16 @@ LATER: list[Migration] = [
 each = pytest.mark.parametrize("migration", LATER, ids=lambda migration: str(migration.name))
 
 
+def _model(operation: Operation) -> str | None:
+    if isinstance(operation, DeleteModel):
+        return operation.name_lower
+    return getattr(operation, "model_name", None)
+
+
 @each
 def test_a_migration_waits_for_no_table_while_it_has_another_locked(migration):
     """Else PostgreSQL finds a deadlock with those who lock the two in the other order."""
-    models = {getattr(operation, "model_name", None) for operation in migration.operations}
+    models = {_model(operation) for operation in migration.operations}
 
     assert len(models - {None}) == 1
 
