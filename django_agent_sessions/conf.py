@@ -230,16 +230,6 @@ class AgentSessionsSettings:
     through a pooler in transaction mode. Requires psycopg 3.2 or
     newer."""
 
-    REPLICA_DATABASE: str | None = None
-    """Alias of a replica of the sessions' database. The API and the admin read lists of sessions
-    and the messages of transcripts from it. Agents never read from it, and no write depends on it:
-    see :mod:`django_agent_sessions.queries.replicas`."""
-
-    REPLICA_LAG_SECONDS: int | float = 10
-    """Seconds for which a user who has written reads from the primary. It must be more than the
-    replica's lag. Requires the middleware
-    ``django_agent_sessions.serving.middleware.reading_own_writes``."""
-
     TELEMETRY: bool = False
     """Whether operations are recorded as OpenTelemetry spans and metrics. It is read at the
     start of the process. Requires ``django-agent-sessions[otel]``. See

@@ -59,7 +59,7 @@ def test_all_that_is_wrong_is_told_at_once(settings):
         "BLOB_STORAGE": "nowhere",
         "BLOB_PREFIX": "../up",
         "DATABASE": 5,
-        "REPLICA_DATABASE": "elsewhere",
+        "LISTEN_DATABASE": "elsewhere",
         "REDACT_ON_WRITE": ["emial"],
         "CONNECTION_SETUP": "no.such.thing",
     }
@@ -165,8 +165,8 @@ def test_a_database_that_does_not_exist_is_an_error_that_lists_the_aliases(setti
     assert found(check_storage) == []
 
 
-@pytest.mark.parametrize("key", ["LISTEN_DATABASE", "REPLICA_DATABASE"])
-def test_an_empty_alias_is_none_of_a_database(settings, key):
+def test_an_empty_alias_is_none_of_a_database(settings):
+    key = "LISTEN_DATABASE"
     settings.AGENT_SESSIONS = {key: "", "DATABASE": ""}
 
     ((number, message, _),) = found(check_settings)

@@ -23,7 +23,6 @@ from django_agent_sessions.models import AuditEvent, MessageFeedback, Session, S
 from django_agent_sessions.models.querysets import is_valid_in_all_time_zones
 from django_agent_sessions.models.roles import owns
 from django_agent_sessions.models.users import with_owners
-from django_agent_sessions.queries import replicas
 from django_agent_sessions.queries.search import SearchResult, find_sessions
 from django_agent_sessions.queries.titles import with_readable_titles
 
@@ -85,8 +84,6 @@ class SessionChangeList(KeysetChangeList):
     own_parameters: ClassVar[tuple[str, ...]] = (AFTER, BEFORE)
     shown_parameters: ClassVar[tuple[str, ...]] = (COLUMNS_PARAMETER, OLDEST)
 
-    _alias: str | None = None
-
     found: SearchResult | None = None
     """The result of the search, if the query is not empty."""
 
@@ -103,14 +100,6 @@ class SessionChangeList(KeysetChangeList):
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
         """Filter and search, independently of the page."""
         reject_nul(self.get_filters_params())
-
-        def read(using: str) -> Any:
-            self.root_queryset = self.root_queryset.using(using)
-            return self._sessions(request, exclude_parameters)
-
-        return read(self._alias) if self._alias else replicas.read_with_fallback(request, read)
-
-    def _sessions(self, request: HttpRequest, exclude_parameters: Any) -> Any:
         query, self.query = self.query, ""
         try:
             sessions: Any = super().get_queryset(request, exclude_parameters)
@@ -131,18 +120,7 @@ class SessionChangeList(KeysetChangeList):
     def get_results(self, request: HttpRequest) -> None:
         """Read the page: sessions, their owners and their first agents."""
         position, backwards = self._position(request)
-        more = False
-
-        def read(using: str) -> list[Session]:
-            nonlocal more
-            if using != self.queryset.db:
-                # The replica was stale; search and filter the primary instead.
-                self._alias, self.found = using, None
-                self.queryset = self.get_queryset(request)
-            rows, more = self._rows(position, backwards)
-            return rows
-
-        rows = [*replicas.list_sessions(request, read)]
+        rows, more = self._rows(position, backwards)
         self._viewer = request.user
         self._reviews = reviews_of(request, rows) if "review_state" in self.list_display else {}
         self._describe(rows, readable=reach(request, SessionPermission.READ).among(rows))

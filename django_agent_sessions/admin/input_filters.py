@@ -72,10 +72,6 @@ class InputFilter(admin.SimpleListFilter):
     def has_output(self) -> bool:
         return bool(self.names())
 
-    def is_permitted(self) -> bool:
-        """Return whether the user may filter by this in any session."""
-        return True
-
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
         return []
 
@@ -217,13 +213,6 @@ class MetadataFilter(InputFilter):
     title = _("metadata")
     parameter_name = "by_metadata"
 
-    def __init__(self, request: HttpRequest, *args: Any) -> None:
-        self.readable = reach(request, SessionPermission.READ)
-        super().__init__(request, *args)
-
-    def is_permitted(self) -> bool:
-        return bool(self.readable)
-
     @classmethod
     def inputs(cls) -> Mapping[str, Any]:
         return {f"metadata_{key}": key for key in _metadata_filters()}
@@ -232,7 +221,7 @@ class MetadataFilter(InputFilter):
         """Filter sessions that the user may read: metadata is content."""
         for number, key in enumerate(_metadata_filters()):
             if text := self.text(f"metadata_{key}"):
-                readable = self.readable.filter(queryset)
+                readable = reach(request, SessionPermission.READ).filter(queryset)
                 name = f"metadata_{number}"
                 condition = Q(**{name: text})
                 if (value := _scalar(text)) is not None:

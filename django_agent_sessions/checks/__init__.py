@@ -16,7 +16,6 @@ from .settings import (
     check_detectors,
     check_dialects,
     check_reasons,
-    check_replica,
     check_settings,
 )
 
@@ -35,7 +34,6 @@ __all__ = [
     "check_orphaned_blobs",
     "check_quotas",
     "check_reasons",
-    "check_replica",
     "check_settings",
     "check_storage",
     "check_throttles",

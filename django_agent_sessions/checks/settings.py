@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.apps import AppConfig
-from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 from django.core.checks import Warning as CheckWarning
 from django.db import connections
@@ -48,7 +47,7 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
         Error(message, hint=hint, id="agent_sessions.E001")
         for message, hint in conf.problems(conf.raw_settings())
     ]
-    for key in filter(conf.are_valid, ("DATABASE", "LISTEN_DATABASE", "REPLICA_DATABASE")):
+    for key in filter(conf.are_valid, ("DATABASE", "LISTEN_DATABASE")):
         alias = getattr(conf.get_settings(), key)
         # An empty DATABASE asks the routers, like None; the other keys must name an alias.
         if key == "DATABASE" and not alias:
@@ -62,38 +61,6 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
                 )
             )
     return problems
-
-
-@register
-@requires_valid("DATABASE", "REPLICA_DATABASE")
-def check_replica(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Check that the replica is read at all, and that users see their own writes."""
-    problems: list[CheckMessage] = []
-    if conf.get_settings().REPLICA_DATABASE is None:
-        return problems
-    if _MIDDLEWARE not in settings.MIDDLEWARE:
-        problems.append(
-            CheckWarning(
-                "AGENT_SESSIONS['REPLICA_DATABASE'] is set without the middleware that lets users "
-                "read their own writes: a new session may be missing from its user's list",
-                hint=f"Add {_MIDDLEWARE!r} to MIDDLEWARE.",
-                id="agent_sessions.W006",
-            )
-        )
-    primary = bridge.database()
-    if primary in connections and connections[primary].settings_dict["ATOMIC_REQUESTS"]:
-        problems.append(
-            CheckWarning(
-                "AGENT_SESSIONS['REPLICA_DATABASE'] is set, but the replica is never used: every "
-                f"request is a transaction on {primary!r} and must read its own writes",
-                hint=f"Remove ATOMIC_REQUESTS from DATABASES[{primary!r}].",
-                id="agent_sessions.W007",
-            )
-        )
-    return problems
-
-
-_MIDDLEWARE = "django_agent_sessions.serving.middleware.reading_own_writes"
 
 
 @register

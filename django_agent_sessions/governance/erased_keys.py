@@ -83,8 +83,7 @@ class PersonKeys:
 
     def _is_used_elsewhere(self) -> bool:
         databases, unreachable = databases_with_sessions(self.using)
-        # A replica may lag.
-        others = {*databases, *unreachable} - {self.using, conf.get_settings().REPLICA_DATABASE}
+        others = {*databases, *unreachable} - {self.using}
         for alias in sorted(others):
             try:
                 if alias not in unreachable and not has_content_of(alias, self.ids):

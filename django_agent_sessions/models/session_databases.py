@@ -11,11 +11,12 @@ from .sessions import Session
 def databases_with_sessions(first: str) -> tuple[list[str], list[str]]:
     """Return the databases that may contain sessions, and those that cannot be queried.
 
-    ``first`` is known to have the tables, and comes first.
+    ``first`` is known to have the tables, and comes first. A replica, which ``TEST["MIRROR"]``
+    names in ``DATABASES``, is no other database.
     """
     queried, failed = [first], []
     for alias in connections:
-        if alias == first:
+        if alias == first or connections[alias].settings_dict["TEST"].get("MIRROR"):
             continue
         try:
             if connections[alias].vendor == "unknown":

@@ -114,15 +114,13 @@ class MessageQuery:
     """Whether to include main branches only. With ``agent``, ``branch`` decides instead."""
     branch: int = MAIN_BRANCH
     """Number of the agent's branch."""
-    alias: str = ""
-    """Alias of a replica to read from; by default the store's database."""
     eager: bool = False
     """Whether to read small payloads with their rows."""
 
     @property
     def using(self) -> str:
         """The alias of the database to read from."""
-        return self.alias or bridge.database()
+        return bridge.database()
 
     @property
     def messages(self) -> QuerySet[SessionMessage]:

@@ -82,10 +82,7 @@ class SessionAccess:
 
     @cached_property
     def using(self) -> str:
-        """The alias of the sessions' database, for reads too: a replica may be behind.
-
-        Reads that accept a replica go through :mod:`django_agent_sessions.queries.replicas`.
-        """
+        """The alias of the sessions' database, for reads too: a replica may be behind."""
         return bridge.database()
 
     @property

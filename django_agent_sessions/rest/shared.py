@@ -168,7 +168,7 @@ class SharedSessionView(SharedAPI, MessageListMixin, viewsets.GenericViewSet[Any
         Browsers get a plain page without scripts.
         """
         row = self.session(self.link.session_id, SessionPermission.READ)
-        page = self.page_response(row, lambda _, using: MessageQuery(row, main=True, alias=using))
+        page = self.page_response(row, lambda _: MessageQuery(row, main=True))
         title = displayable(row.title)
         head = {"title": title, "expires_at": format_datetime(self.link.expires_at)}
         return Response({**head, **page.data})

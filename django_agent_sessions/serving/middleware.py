@@ -1,4 +1,4 @@
-"""Middleware: the user of audit events, and reads of one's own writes with a replica."""
+"""Middleware: the user of audit events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from django.http import HttpRequest, HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
 from django_agent_sessions import audit
-from django_agent_sessions.queries import replicas
 
 _Sync = Callable[[HttpRequest], HttpResponseBase]
 _Async = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
@@ -56,36 +55,3 @@ def _user_of(request: HttpRequest) -> Any:
             "django.contrib.auth.middleware.AuthenticationMiddleware"
         )
     return request.user
-
-
-@sync_and_async_middleware
-def reading_own_writes(get_response: _Sync | _Async) -> _Sync | _Async:
-    """Let users read their own writes if pages are read from a replica.
-
-    After a request that may have written, its user reads from the primary for
-    ``AGENT_SESSIONS["REPLICA_LAG_SECONDS"]``. A cookie marks the user, so that it works in all
-    processes. Its position in the list does not matter::
-
-        MIDDLEWARE = [
-            # …
-            "django_agent_sessions.serving.middleware.reading_own_writes",
-        ]
-    """
-    if iscoroutinefunction(get_response):
-        get_async_response = cast(_Async, get_response)
-
-        async def amiddleware(request: HttpRequest) -> HttpResponseBase:
-            response = await get_async_response(request)
-            replicas.set_primary_cookie(request, response)
-            return response
-
-        return amiddleware
-
-    get_sync_response = cast(_Sync, get_response)
-
-    def middleware(request: HttpRequest) -> HttpResponseBase:
-        response = get_sync_response(request)
-        replicas.set_primary_cookie(request, response)
-        return response
-
-    return middleware

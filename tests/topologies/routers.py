@@ -82,3 +82,23 @@ class ReadsElsewhere:
     def allow_migrate(self, db: str, app_label: str, **hints: object) -> bool:
         """Tells where tables are made."""
         return db == "default"
+
+
+class ReplicaRouter:
+    """The router of docs/how-to/topologies.md."""
+
+    def db_for_read(self, model: type[Model], **hints: object) -> str | None:
+        """Tells where rows are read."""
+        return "replica" if model._meta.app_label == "agent_sessions" else None
+
+    def db_for_write(self, model: type[Model], **hints: object) -> str | None:
+        """Tells where rows are written."""
+        return "default" if model._meta.app_label == "agent_sessions" else None
+
+    def allow_relation(self, first: Model, second: Model, **hints: object) -> bool:
+        """Lets rows of both refer to each other."""
+        return True
+
+    def allow_migrate(self, db: str, app_label: str, **hints: object) -> bool | None:
+        """Tells where tables are made."""
+        return False if db == "replica" else None

@@ -17,7 +17,7 @@ from django_agent_sessions.admin.transcript.view_models import PartViewModel, Sp
 from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.admin.transcript.views import read_turns
 from django_agent_sessions.models import SessionAgent
-from django_agent_sessions.queries import message_pages, replicas
+from django_agent_sessions.queries import message_pages
 from django_agent_sessions.queries.message_pages import MessagePage, MessageQuery
 from django_agent_sessions.values.records import AgentRecord, BranchRecord
 
@@ -82,8 +82,7 @@ def compare_sessions(
     """Compare the messages of two sessions after some messages; return the next page's, too."""
     sides, ends = [], []
     for viewer, cursor in zip(viewers, cursors, strict=True):
-        alias = replicas.database_of(viewer.session, viewer.request)
-        scope = MessageQuery(viewer.session, main=True, alias=alias, eager=True)
+        scope = MessageQuery(viewer.session, main=True, eager=True)
         if cursor is None:
             window = message_pages.first_page(scope, count=MESSAGES_PER_SIDE)
         else:

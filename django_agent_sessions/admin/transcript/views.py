@@ -33,7 +33,7 @@ from django_agent_sessions.admin.pages import admin_url
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.exceptions import EncryptedSearchError
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, SessionAgent
-from django_agent_sessions.queries import message_pages, replicas, search
+from django_agent_sessions.queries import message_pages, search
 from django_agent_sessions.queries.message_pages import MessagePage, MessageQuery
 
 from . import agent_figures, message_items, sidebar
@@ -160,9 +160,7 @@ def _page(viewer: Viewer, extra: dict[str, Any]) -> HttpResponse:
 
 def _scope(viewer: Viewer) -> MessageQuery:
     agent_key, branch = viewer.request.GET.get("agent"), viewer.request.GET.get("branch")
-    # Only the messages are read from the replica; the other queries are small.
-    alias = replicas.database_of(viewer.session, viewer.request)
-    reading: dict[str, Any] = {"alias": alias, "eager": viewer.can_read}
+    reading: dict[str, Any] = {"eager": viewer.can_read}
     if not agent_key:
         # A branch number is ambiguous without an agent.
         if branch:

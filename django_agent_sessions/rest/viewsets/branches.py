@@ -284,7 +284,7 @@ class BranchMessageViewSet(AgentAPI, MessageListMixin):
         agent_row = SessionAgent(pk=agent.id)
         return self.page_response(
             row,
-            lambda _, using: MessageQuery(row, agent_row, branch=number, alias=using),
+            lambda _: MessageQuery(row, agent_row, branch=number),
             branch=number,
         )
 

@@ -21,7 +21,7 @@ from django_agent_sessions.content.paths import Path, path_from_json
 from django_agent_sessions.governance.redaction.originals import original_kept_until
 from django_agent_sessions.models import AuditEvent, Blob, Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.permissions import SessionPermission
-from django_agent_sessions.queries import message_pages, replicas
+from django_agent_sessions.queries import message_pages
 from django_agent_sessions.queries.message_pages import MessagePreview, MessageQuery
 from django_agent_sessions.queries.search import MAX_QUERY_LENGTH, find_messages
 from django_agent_sessions.rest.base import FileNegotiation, SessionAPI, ThrottleScope
@@ -68,18 +68,17 @@ class MessageListMixin(SessionAPI):
         return media_url(self)
 
     def page_response(
-        self, row: Session, scope_of: Callable[[MessageContext, str], MessageQuery], **details: Any
+        self, row: Session, scope_of: Callable[[MessageContext], MessageQuery], **details: Any
     ) -> Response:
         """Return a page of messages and record the read.
 
-        ``scope_of`` maps the representation context and the alias of the database to the messages.
+        ``scope_of`` maps the representation context to the messages.
         """
         view: Any = self
-        using = replicas.database_of(row, self.request)
         reading = MessageContext.of(
-            row, using, media_url=self.media_url(), raw=boolean_parameter(self.request, RAW)
+            row, self.using, media_url=self.media_url(), raw=boolean_parameter(self.request, RAW)
         )
-        scope = replace(scope_of(reading, using), eager=True)
+        scope = replace(scope_of(reading), eager=True)
         window = view.paginator.read(self.request, scope, view=self)
         if window.rows:
             message_pages.read_payloads(scope, window.rows)
@@ -123,17 +122,17 @@ class ConversationViewSet(MessageListMixin, viewsets.GenericViewSet[Any]):
     def list(self, request: Any, session: UUID) -> Response:
         """List messages as parts, in either direction or around one of them."""
         row = self.session(session, SessionPermission.READ)
-        return self.page_response(row, lambda reading, using: self._scope(row, reading, using))
+        return self.page_response(row, lambda reading: self._scope(row, reading))
 
-    def _scope(self, row: Session, reading: MessageContext, using: str) -> MessageQuery:
+    def _scope(self, row: Session, reading: MessageContext) -> MessageQuery:
         name, query = self.request.query_params.get(AGENT), search_query(self.request)
-        only = frozenset(find_messages(row.pk, query, using=using)) if query else None
+        only = frozenset(find_messages(row.pk, query, using=self.using)) if query else None
         if name is None:
-            return MessageQuery(row, only=only, main=True, alias=using)
+            return MessageQuery(row, only=only, main=True)
         keys = [key for key, (agent_id, _) in reading.agents.items() if agent_id == name]
         # An unknown agent has no messages.
         agent = SessionAgent(pk=keys[0] if keys else UUID(int=0))
-        return MessageQuery(row, agent, only, alias=using)
+        return MessageQuery(row, agent, only)
 
 
 MEDIA_RESPONSES: dict[Any, Any] = {

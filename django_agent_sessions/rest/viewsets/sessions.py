@@ -31,7 +31,6 @@ from django_agent_sessions.models import (
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
 from django_agent_sessions.models.functions import one_row_each
 from django_agent_sessions.models.permissions import SessionPermission
-from django_agent_sessions.queries import replicas
 from django_agent_sessions.queries.search import MAX_QUERY_LENGTH, find_sessions
 from django_agent_sessions.queries.titles import with_titles
 from django_agent_sessions.rest.access import SCOPE_OWN
@@ -150,30 +149,25 @@ class SessionViewSet(SessionDetailAPI):
         # A project's own serializer may read any attribute of the model.
         values = serializer is SessionRowSerializer
 
-        def read(using: str) -> Sequence[Any]:
-            # Without joins, so that the database reads the page in the order of the index.
-            queryset = self.listed_sessions().using(using).defer("metadata", "origin")
-            reached: Any = self.filter_queryset(queryset)
-            sessions = reached.exclude(namespace=TOMBSTONE_NAMESPACE)
-            if query:
-                result = find_sessions(query, sessions=reached, content=True, using=using)
-                sessions = sessions.filter(pk__in=result.sessions)
-                more["search"] = {"truncated": result.truncated, "limited": result.limited}
-            sessions = serializer.setup_eager_loading(sessions)
-            columns = (*ROW_COLUMNS, *replicas.VERSION_ONLY)
-            try:
-                rows: Sequence[Any] = paginator.paginate_queryset(
-                    sessions.values_list(*columns, named=True) if values else sessions,
-                    request,
-                    view=self,
-                )
-            except EncryptionError:
-                # The key of one owner may have been destroyed.
-                untitled = sessions.defer("title", "metadata", "origin")
-                rows = with_titles(paginator.paginate_queryset(untitled, request, view=self))
-            return rows
-
-        rows = replicas.list_sessions(request, read)
+        # Without joins, so that the database reads the page in the order of the index.
+        queryset = self.listed_sessions().defer("metadata", "origin")
+        reached: Any = self.filter_queryset(queryset)
+        sessions = reached.exclude(namespace=TOMBSTONE_NAMESPACE)
+        if query:
+            result = find_sessions(query, sessions=reached, content=True, using=self.using)
+            sessions = sessions.filter(pk__in=result.sessions)
+            more["search"] = {"truncated": result.truncated, "limited": result.limited}
+        sessions = serializer.setup_eager_loading(sessions)
+        try:
+            rows: Sequence[Any] = paginator.paginate_queryset(
+                sessions.values_list(*ROW_COLUMNS, named=True) if values else sessions,
+                request,
+                view=self,
+            )
+        except EncryptionError:
+            # The key of one owner may have been destroyed.
+            untitled = sessions.defer("title", "metadata", "origin")
+            rows = with_titles(paginator.paginate_queryset(untitled, request, view=self))
         if self.asked_scope != SCOPE_OWN:
             self._record_listing(rows, searched=bool(query))
         data = (
