@@ -30,6 +30,7 @@ from django_agent_sessions.exceptions import AuditError, EncryptedSearchError
 from django_agent_sessions.models import deletion, holds
 from django_agent_sessions.models.last_message import last_message_columns
 from django_agent_sessions.models.lifetimes import Lifetimes
+from django_agent_sessions.models.removed_messages import last_of, remember_removed
 from django_agent_sessions.models.shared_text import keeping_payloads
 from django_agent_sessions.values.ids import SessionKey
 from django_agent_sessions.values.owners import reached
@@ -334,7 +335,11 @@ class MessageQuerySet(RowQuerySet["tables.SessionMessage"]):
         feedback: Any = self.model._meta.get_field("feedback").related_model
         rows = feedback._base_manager.using(self.db)
         rows.filter(message__in=self.order_by().values("pk")).delete()
-        return super().delete_locked()
+        agents: Any = self.model._meta.get_field("agent").related_model
+        removed = last_of(self)
+        deleted = super().delete_locked()
+        remember_removed(agents, self.db, removed)
+        return deleted
 
     delete_locked.alters_data = True  # type: ignore[attr-defined] # read by Django
     delete_locked.queryset_only = True  # type: ignore[attr-defined] # read by Django

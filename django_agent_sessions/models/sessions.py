@@ -21,6 +21,7 @@ from django_agent_sessions.models.fields import (
 )
 from django_agent_sessions.models.holds import HeldModel
 from django_agent_sessions.models.querysets import MessageQuerySet, RowQuerySet, SessionQuerySet
+from django_agent_sessions.models.removed_messages import remember_removed
 from django_agent_sessions.models.shared_text import store_whole_payloads
 from django_agent_sessions.models.users import UserKey, users_are_beside
 from django_agent_sessions.values.ids import MAX_SCOPE_LENGTH, SessionKey, new_id
@@ -238,6 +239,9 @@ class SessionAgent(SessionRelated):
     conversation_manager_state = ExactJSONField(_("conversation manager state"), default=dict)
     internal_state = ExactJSONField(_("internal state"), default=dict)
     window = ExactJSONField(_("window"), null=True, editable=False)
+    #: The keys of the messages that were removed last: see `models.removed_messages`.
+    #: NULL for none, because a process of an earlier release inserts agents without it.
+    removed_messages = models.TextField(null=True, editable=False)  # noqa: DJ001
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
 
@@ -363,10 +367,12 @@ class SessionMessage(SessionRelated):
         with transaction.atomic(using):
             feedback: Any = self._meta.get_field("feedback").related_model
             of_message = feedback._base_manager.using(using).filter(message=self.pk)
+            removed = (self.agent_id, self.pk, self.message_id)
             deleted = super().delete(*args, **kwargs)
             of_message.delete()
+            rows = SessionMessage.objects.using(using)
+            remember_removed(SessionAgent, rows.db, [removed])
             if self.branch == MAIN_BRANCH:
-                rows = SessionMessage.objects.using(using)
                 rows.mark_moved({self.agent_id: self.message_id})
         return deleted
 

@@ -37,6 +37,7 @@ _NOT_IN_RECORDS = (
     "header_change",
     "feedback_change",
     "last_write",
+    "removed_messages",
 )
 
 _KEY = Session._meta.get_field("id")
@@ -59,9 +60,8 @@ class _Columns(NamedTuple):
 
 
 def _columns_of(model: type[models.Model]) -> _Columns:
-    left_out = _NOT_IN_RECORDS if model is Session else ()
     columns: Sequence[Any] = model._meta.concrete_fields
-    fields = [field for field in columns if field.name not in left_out]
+    fields = [field for field in columns if field.name not in _NOT_IN_RECORDS]
     named = namedtuple(model.__name__, [str(field.attname) for field in fields])  # type: ignore[misc] # the model's
     return _Columns(fields, named._make)
 

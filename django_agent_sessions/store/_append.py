@@ -23,6 +23,7 @@ from django_agent_sessions.exceptions import (
     StaleSessionError,
 )
 from django_agent_sessions.models import SessionAgent, SessionMessage
+from django_agent_sessions.models.removed_messages import removed_positions
 from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values import observing
 from django_agent_sessions.values.records import Append, MessageRecord, Written
@@ -222,9 +223,14 @@ class AppendWrite:
             raise SessionConflictError(
                 f"{self.what}: another conversation has a message with this id; use a new id"
             )
-        if values:
-            self.first = {key: position for key, _, position in values}[keys[0]]
-        return bool(values)
+        positions = {key: position for key, _, position in values}
+        # Another process may have removed some of them since, or all.
+        positions = positions or removed_positions(SessionAgent, self.using, self.agent.id, keys)
+        if not positions:
+            return False
+        key, position = positions.popitem()
+        self.first = position - keys.index(key)
+        return True
 
     def _expected(self) -> int | None:
         """Return the expected position after what an earlier attempt wrote there."""
@@ -234,11 +240,18 @@ class AppendWrite:
         return upto if sorted(self.positions.values()) == [*range(expected, upto)] else expected
 
     def _rewrite(self) -> dict[UUID, int]:
-        """Update the rows that an earlier attempt wrote, and return their positions."""
-        positions = positions_of(self.using, [row.id for row in self.rows], agent=self.agent)
+        """Update the rows that an earlier attempt wrote, and return their positions.
+
+        Also of those that were removed since, which are not written again.
+        """
+        keys = [row.id for row in self.rows]
+        positions = positions_of(self.using, keys, agent=self.agent)
         for row in self.rows:
             if row.id in positions:
                 self._rewrite_row(row)
+        if len(positions) < len(keys):
+            removed = removed_positions(SessionAgent, self.using, self.agent.id, keys)
+            return removed | positions
         return positions
 
     def _rewrite_row(self, row: MessageRow) -> None:

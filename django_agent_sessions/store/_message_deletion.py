@@ -25,6 +25,7 @@ from django_agent_sessions.models import (
 from django_agent_sessions.models.content_field import sealed_columns
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.holds import check_none_held, refuse_if_held
+from django_agent_sessions.models.removed_messages import remember_removed
 from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, PositionedPayload
@@ -73,6 +74,7 @@ def _pop_row(using: str, agent: AgentRecord) -> PositionedPayload | None:
             if is_elsewhere or row.has_error:
                 session = session_rows(using).filter(pk=agent.session)
                 subtract_messages(session, -is_elsewhere, int(not is_elsewhere))
+            remember_removed(SessionAgent, using, [(agent.id, row.key, row.position)])
             # Raises, and so keeps the message, if one of its binaries is missing.
             popped = _popped_payload(using, agent, row.position, row.text, row.redacted)
             unconfirmed = (row.key, popped)
