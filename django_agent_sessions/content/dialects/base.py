@@ -201,6 +201,13 @@ class Dialect:
             tuple(p.call_id for p in found if p.kind is PartKind.TOOL_RESULT and p.call_id),
         )
 
+    def begins_with_result(self, text: str) -> bool:
+        """Return whether a user's message whose JSON begins with this text is a tool's result.
+
+        It is asked for messages that are too large to be read.
+        """
+        return False
+
     def binaries(self, block: Any) -> Iterator[Any]:
         """Yield the values of a block that may be binaries: bytes, base64, data URLs."""
         yield from block.values() if isinstance(block, dict) else (block,)

@@ -8,6 +8,7 @@ A cache point is an instruction to the provider and has no part.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -49,6 +50,9 @@ _Reader = Callable[[Any], _Parts | None]
 """Converts the value of one block; returns None if the value is invalid for the block."""
 
 _STATUSES = frozenset({"success", "error"})
+_FIRST_RESULT = re.compile(
+    r'\{\s*(?:"[^"\\]*"\s*:\s*"[^"\\]*"\s*,\s*)*"content"\s*:\s*\[\s*\{\s*"toolResult"\s*:'
+)
 _ROLES = ("user", "assistant")
 
 
@@ -168,6 +172,10 @@ class Strands(Dialect):
         ):
             return ToolCallIds()
         return super().call_ids(payload)
+
+    def begins_with_result(self, text: str) -> bool:
+        """Return whether the first block is a result: results have the role of the user."""
+        return _FIRST_RESULT.match(text) is not None
 
     def binaries(self, block: Any) -> Iterator[Any]:
         for value in block.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from django_agent_sessions.content.dialects.arguments import parse_json_container
@@ -12,7 +13,7 @@ from django_agent_sessions.content.dialects.parts import Part, PartKind, result_
 from . import blocks, results
 from .blocks import Blocks, Item, Parts
 
-_STATUSES = {"completed": "success", "failed": "error"}
+_STATUSES = {"completed": "success", "failed": "error", "incomplete": "error"}
 _CALLS = frozenset(
     {
         "function_call",
@@ -130,10 +131,12 @@ def _read_mcp_call(item: Item) -> Blocks | None:
     part = blocks.function_part(item, _call_id(item))
     if part is None:
         return None
-    call, contents = _block(item, "arguments", part), results.mcp_output(item)
+    contents, status = results.mcp_output(item), _status(item)
     if not contents:
-        return (call,)
-    status = "error" if item.get("error") is not None else _status(item)
+        return (_block(item, "arguments", replace(part, status=status)),)
+    call = _block(item, "arguments", part)
+    if item.get("error") is not None:
+        status = "error"
     data = parse_json_container(item.get("output"))
     return call, _result(item, "output", contents, name=part.name, status=status, data=data)
 
@@ -161,12 +164,14 @@ def _hosted_reader(
 
 
 def _call_reader(name: str, key: str, arguments: Callable[[Item], object]) -> ItemReader:
-    """Return a reader for calls of built-in tools that the API does not execute."""
+    """Return a reader for calls of built-in tools whose results are items of their own."""
 
     def read(item: Item) -> Blocks:
         # The first version of the computer tool has one action, the second a list.
         found = "actions" if key == "action" and item.get("actions") is not None else key
-        return (_block(item, found, blocks.call_part(name, _call_id(item), arguments(item))),)
+        status = _status(item) if item.get("execution") == "server" else ""
+        part = blocks.call_part(name, _call_id(item), arguments(item), status)
+        return (_block(item, found, part),)
 
     return ItemReader("assistant", read)
 

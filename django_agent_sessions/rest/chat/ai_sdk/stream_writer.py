@@ -9,9 +9,11 @@ import json
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from django_agent_sessions.content.dialects import Part
 from django_agent_sessions.rest.serializers.fields import displayable_json
 
-from .ui_parts import UIPart
+from .tool_calls import ToolCall, ToolCalls
+from .ui_parts import UIPart, tool_call_part
 
 HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 """The headers of a stream."""
@@ -42,8 +44,7 @@ class Writer:
         self._has_results = False
         self._open_part: tuple[str, Hashable, str] | None = None
         self._count = 0
-        # By call id, whether its whole input was written.
-        self._calls: dict[str, bool] = {}
+        self._calls = ToolCalls()
 
     def begin(self, message_id: str) -> None:
         self._send("start", messageId=message_id)
@@ -63,46 +64,47 @@ class Writer:
             self._open_part = None
             self._send(f"{kind}-end", id=name)
 
-    def start_tool_call(self, call_id: str, name: str) -> None:
+    def start_tool_call(self, model_id: str, name: str) -> ToolCall:
         """Start a tool call whose input follows in deltas."""
-        if call_id and call_id not in self._calls:
-            self._start_part()
-            self._calls[call_id] = False
-            self._send("tool-input-start", toolCallId=call_id, toolName=name, dynamic=True)
+        self._start_part()
+        call = self._calls.add(model_id)
+        self._send("tool-input-start", toolCallId=call.id, toolName=name, dynamic=True)
+        return call
 
-    def append_tool_input(self, call_id: str, delta: str) -> None:
+    def append_tool_input(self, call: ToolCall, delta: str) -> None:
         """Append to the input of a call, as JSON text."""
-        if self._calls.get(call_id) is False and delta:
-            self._send("tool-input-delta", toolCallId=call_id, inputTextDelta=delta)
+        if delta and not call.is_complete:
+            self._send("tool-input-delta", toolCallId=call.id, inputTextDelta=delta)
 
-    def write_tool_call(self, part: UIPart) -> None:
-        """Write a complete tool call."""
-        call_id = part["toolCallId"]
-        if self._calls.get(call_id):
-            return
-        if call_id not in self._calls:
+    def write_tool_call(self, part: Part) -> ToolCall:
+        """Write a complete tool call, which may have been started."""
+        call = self._calls.started(part.call_id)
+        if call is None:
             self._start_part()
+            call = self._calls.add(part.call_id)
         self.close()
-        self._calls[call_id] = True
-        self._send(
-            "tool-input-available",
-            toolCallId=call_id,
-            toolName=part["toolName"],
-            input=part["input"],
-            dynamic=True,
-        )
+        call.is_complete = True
+        call.part = tool_call_part(part, call.id)
+        fields = {key: call.part[key] for key in ("toolCallId", "toolName", "input")}
+        self._send("tool-input-available", **fields, dynamic=True)
+        return call
 
-    def has_complete_call(self, call_id: str) -> bool:
-        """Whether a call was written completely."""
-        return self._calls.get(call_id, False)
+    def find_call(self, model_id: str) -> ToolCall | None:
+        """Return the call of the next result with this id, if it was written completely."""
+        call = self._calls.answered_by(model_id)
+        return call if call is not None and call.is_complete else None
 
-    def tool_result(self, call_id: str, outcome: UIPart) -> None:
-        """Write the result of a call."""
+    def tool_result(self, call: ToolCall, outcome: UIPart, *, same_item: bool = False) -> None:
+        """Write the result of a call.
+
+        The model continues after it, unless call and result are the same item of a provider.
+        """
         self.close()
+        call.results += 1
         state = outcome["state"]
         fields = {key: value for key, value in outcome.items() if key != "state"}
-        self._send(f"tool-{state}", toolCallId=call_id, dynamic=True, **fields)
-        self._has_results = True
+        self._send(f"tool-{state}", toolCallId=call.id, dynamic=True, **fields)
+        self._has_results |= not same_item
 
     def write_part(self, part: UIPart) -> None:
         """Write a complete part: a text, reasoning, a source, a file or data."""
@@ -149,6 +151,7 @@ class Writer:
             self._end_step()
         if not self._in_step:
             self._in_step = True
+            self._calls.begin_step()
             self._send("start-step")
 
     def _end_step(self) -> None:

@@ -8,13 +8,15 @@ that a stream and a reload show the same. They are the only source if a model se
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import Any
 
 from django_agent_sessions.content import dialects
-from django_agent_sessions.content.dialects import OPENAI, STRANDS, PartKind
+from django_agent_sessions.content.dialects import OPENAI, STRANDS, Part, PartKind
 
 from .stream_writer import Writer
-from .ui_parts import UIPart, content_part, source_parts, tool_call_part, tool_result_fields
+from .tool_calls import ToolCall
+from .ui_parts import UIPart, content_part, outcome_fields, source_parts, tool_result_fields
 
 _TEXTS = ("response.output_text.delta", "response.refusal.delta")
 _THOUGHTS = {
@@ -38,8 +40,7 @@ class Translator:
         # What was streamed of the current message.
         self._streamed_texts: set[Hashable] = set()
         self._streamed_reasoning: set[Hashable] = set()
-        self._call_ids: dict[Hashable, str] = {}
-        self._call_id = ""
+        self._calls: dict[Hashable, ToolCall] = {}
         self._block = 0
 
     def feed(self, event: Any) -> None:
@@ -76,11 +77,11 @@ class Translator:
     def _strands_chunk(self, chunk: dict[str, Any]) -> None:
         use = _nested(chunk, "contentBlockStart", "start", "toolUse")
         if isinstance(use, dict) and isinstance(use.get("toolUseId"), str):
-            self._call_id = use["toolUseId"]
-            self._writer.start_tool_call(self._call_id, str(use.get("name") or "tool"))
+            name = str(use.get("name") or "tool")
+            self._calls[self._block] = self._writer.start_tool_call(use["toolUseId"], name)
         delta = _nested(chunk, "contentBlockDelta", "delta", "toolUse", "input")
-        if isinstance(delta, str):
-            self._writer.append_tool_input(self._call_id, delta)
+        if isinstance(delta, str) and (call := self._calls.get(self._block)) is not None:
+            self._writer.append_tool_input(call, delta)
         if "contentBlockStop" in chunk:
             self._writer.close()
             self._block += 1
@@ -125,10 +126,10 @@ class Translator:
         elif kind == "response.output_item.added":
             item = data.item
             if getattr(item, "type", "") == "function_call":
-                self._call_ids[index] = item.call_id
-                self._writer.start_tool_call(item.call_id, item.name)
+                self._calls[index] = self._writer.start_tool_call(item.call_id, item.name)
         elif kind == "response.function_call_arguments.delta" and isinstance(delta, str):
-            self._writer.append_tool_input(self._call_ids.get(index, ""), delta)
+            if (call := self._calls.get(index)) is not None:
+                self._writer.append_tool_input(call, delta)
         elif kind in _ENDS:
             self._writer.close()
 
@@ -161,18 +162,21 @@ class Translator:
     ) -> None:
         """Write the parts of a whole message that were not streamed."""
         citations: list[UIPart] = []
-        for number, block in enumerate(dialects.get(dialect).blocks(payload)):
+        calls: list[tuple[ToolCall, Part]] = []
+        for block in dialects.get(dialect).blocks(payload):
             for part in block.parts:
                 if part.kind is PartKind.TOOL_RESULT:
-                    call_id = part.call_id or f"call-{number}"
-                    if not self._writer.has_complete_call(call_id):
+                    call = self._writer.find_call(part.call_id)
+                    if call is None:
                         # The call was made before this answer began.
-                        self._writer.write_tool_call(tool_call_part(part, call_id) | {"input": {}})
-                    self._writer.tool_result(call_id, tool_result_fields(block, part))
+                        call = self._writer.write_tool_call(replace(part, data=None))
+                    is_same = any(call is own for own, _part in calls)
+                    outcome = tool_result_fields(block, part)
+                    self._writer.tool_result(call, outcome, same_item=is_same)
                 elif not is_answer:
                     continue
                 elif part.kind is PartKind.TOOL_CALL:
-                    self._writer.write_tool_call(tool_call_part(part, f"call-{number}"))
+                    calls.append((self._writer.write_tool_call(part), part))
                 elif (ui_part := content_part(part, block.path)) is not None:
                     citations.extend(source_parts(part))
                     streamed = {"text": text_streamed, "reasoning": reasoning_streamed}.get(
@@ -180,6 +184,9 @@ class Translator:
                     )
                     if not streamed:
                         self._writer.write_part(ui_part)
+        for call, part in calls:
+            if not call.results and (outcome := outcome_fields(part)):
+                self._writer.tool_result(call, outcome, same_item=True)
         self._writer.close()
         for source in citations:
             self._writer.write_part(source)

@@ -17,14 +17,18 @@ from django_agent_sessions.content.dialects import Dialect, Part, PartKind, Tran
 from django_agent_sessions.content.paths import Path
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.models.stored_text import visible_beginning
 from django_agent_sessions.queries import message_pages
 from django_agent_sessions.queries.message_pages import MessagePreview, MessageQuery
 from django_agent_sessions.rest.serializers.fields import displayable_json, format_datetime
 
+from .tool_calls import ToolCall, ToolCalls
 from .ui_parts import (
+    TOOL_INTERRUPTED,
     UIPart,
     content_part,
     no_link,
+    outcome_fields,
     source_parts,
     tool_call_part,
     tool_result_fields,
@@ -37,6 +41,7 @@ FileLink = Callable[[UUID, Path], str | None]
 """A function that returns the URL of a binary of a message, or ``None``."""
 
 _MAX_ROWS = 10_000
+_BEGINNING_LENGTH = 200
 _ROLES = frozenset({"user", "system"})
 
 
@@ -78,30 +83,29 @@ def page_of(
     )
     rows, earlier = _read(scope, before, limit)
     last = None if before is None else _row(scope, before)
-    messages = _ui_messages(rows, last, formats, link)
+    results = _large_results(scope, [*rows, *([] if last is None else [last])], formats)
+    messages = _ui_messages(rows, last, _Converter(formats, link, results))
     # The first turn may have started earlier. It is left to the previous page, unless it is the
     # only one: then more rows are read.
     while earlier and rows and len(messages) < 2 and len(rows) < _MAX_ROWS:
         more, earlier = _read(scope, rows[0].id, len(rows))
         rows = [*more, *rows]
-        messages = _ui_messages(rows, last, formats, link)
+        results |= _large_results(scope, more, formats)
+        messages = _ui_messages(rows, last, _Converter(formats, link, results))
     if earlier and len(messages) > 1 and messages[0]["role"] not in _ROLES:
         messages = messages[1:]
     return Page(messages, UUID(messages[0]["id"]) if earlier and messages else None)
 
 
 def _ui_messages(
-    rows: Sequence[MessagePreview],
-    after: MessagePreview | None,
-    formats: Mapping[UUID, Dialect],
-    link: FileLink | None,
+    rows: Sequence[MessagePreview], after: MessagePreview | None, reading: _Converter
 ) -> list[UIMessage]:
     """Convert rows to messages; of the row after them only results of calls in them are used."""
-    reading = _Converter(formats, link)
     for row in rows:
         reading.add(row)
     if after is not None:
         reading.answer(after)
+    reading.end(after)
     return [
         displayable_json(message.as_json()) for message in reading.messages if not message.is_empty
     ]
@@ -115,7 +119,7 @@ class _Message:
         self.role = role
         self._first = row
         self._parts: list[UIPart] = []
-        self._calls: dict[str, UIPart] = {}
+        self.calls = ToolCalls()
         self._has_results = True
         self._redacted = False
         self._usage: dict[str, int] = {}
@@ -129,43 +133,49 @@ class _Message:
 
     def say(self, part: UIPart) -> None:
         """Add a part, after a ``step-start`` if the model continues after a result."""
+        self._begin_step()
+        self._parts.append(part)
+
+    def say_call(self, part: Part) -> ToolCall:
+        """Add a tool call."""
+        self._begin_step()
+        call = self.calls.add(part.call_id)
+        call.part = tool_call_part(part, call.id) | outcome_fields(part)
+        self.say(call.part)
+        return call
+
+    def answer(self, call: ToolCall, found: UIPart, *, same_row: bool = False) -> None:
+        """Add a tool's result to its call.
+
+        The model continues after it, unless call and result are the same item of a provider.
+        """
+        call.part.update(found)
+        call.results += 1
+        self._has_results |= not same_row
+
+    def _begin_step(self) -> None:
         if self.role == "assistant" and self._has_results:
             self._parts.append({"type": "step-start"})
             self._has_results = False
-        self._parts.append(part)
-        if part["type"] == "dynamic-tool":
-            self._calls[part["toolCallId"]] = part
-
-    def has_call(self, call_id: str) -> bool:
-        """Whether it has a call of this id."""
-        return call_id in self._calls
-
-    def answer(self, call_id: str, name: str, found: UIPart) -> None:
-        """Add a tool's result to its call; if there is no such call, create it."""
-        if call_id not in self._calls:
-            self.say(tool_call_part(Part(PartKind.TOOL_CALL, name=name, call_id=call_id), call_id))
-        self._calls[call_id].update(found)
-        self._has_results = True
+            self.calls.begin_step()
 
     def add_truncated(self, row: MessagePreview, answers: bool) -> None:
         """Add what is known of a row that is too large to be read here."""
-        pending_calls = self.pending_calls
         if answers:
-            # With several pending calls, the row would have to be read to choose one.
-            if len(pending_calls) == 1:
+            # With several open calls, the row would have to be read to choose one.
+            if len(open_calls := self.calls.open) == 1:
                 result = {"state": "output-available", "output": row.head}
-                self.answer(pending_calls[0], "", result)
+                self.answer(open_calls[0], result)
         elif row.head:
             self.say({"type": "text", "text": row.head, "state": "done"})
         self._parts.append(
             {"type": "data-truncated", "data": {"message": str(row.id), "size": row.size}}
         )
 
-    @property
-    def pending_calls(self) -> list[str]:
-        """The calls that have no result yet."""
-        calls = self._calls.items()
-        return [key for key, part in calls if part["state"] == "input-available"]
+    def interrupt(self) -> None:
+        """End the calls that have no result and get none any more."""
+        for call in self.calls.open:
+            call.part.update(state="output-error", errorText=TOOL_INTERRUPTED)
 
     @property
     def is_empty(self) -> bool:
@@ -191,19 +201,24 @@ class _Message:
 class _Converter:
     """A converter of rows, which are added one after the other."""
 
-    def __init__(self, formats: Mapping[UUID, Dialect], link: FileLink | None) -> None:
+    def __init__(
+        self,
+        formats: Mapping[UUID, Dialect],
+        link: FileLink | None,
+        large_results: frozenset[UUID],
+    ) -> None:
         self.messages: list[_Message] = []
         self._formats = formats
         self._link = link
+        self._large_results = large_results
 
     def add(self, row: MessagePreview) -> None:
         """Convert a row."""
         if not row.read:
             last = self.messages[-1] if self.messages else None
-            answers = row.role != "assistant" and last is not None and bool(last.pending_calls)
-            self._target(row, "assistant" if answers else self._role(row, ())).add_truncated(
-                row, answers
-            )
+            is_result = row.role == "tool" or row.id in self._large_results
+            answers = is_result and last is not None and bool(last.calls.open)
+            self._target(row, self._role(row, ())).add_truncated(row, answers)
             return
         if isinstance(row.payload, CorruptPayload):
             corrupt = {"type": "data-corrupt", "data": {"message": str(row.id), "size": row.size}}
@@ -227,21 +242,34 @@ class _Converter:
         for block, part in self._block_parts(row):
             if part.kind is PartKind.TOOL_RESULT:
                 for message in reversed(self.messages):
-                    if part.call_id in message.pending_calls:
-                        message.answer(
-                            part.call_id, part.name, tool_result_fields(block, part, link)
-                        )
+                    call = message.calls.answered_by(part.call_id)
+                    if call is not None and call.is_open:
+                        message.answer(call, tool_result_fields(block, part, link))
                         break
 
+    def end(self, after: MessagePreview | None) -> None:
+        """End the calls of each agent to which the user has written since."""
+        agents = set() if after is None or not self._is_users(after) else {after.agent_id}
+        for message in reversed(self.messages):
+            if message.role == "user":
+                agents.add(message.agent)
+            elif message.agent in agents:
+                message.interrupt()
+
+    def _is_users(self, row: MessagePreview) -> bool:
+        is_known = row.read and not isinstance(row.payload, CorruptPayload)
+        return self._role(row, self._block_parts(row) if is_known else ()) == "user"
+
     def _block_parts(self, row: MessagePreview) -> list[tuple[TranscriptBlock, Part]]:
-        dialect = self._formats.get(row.agent_id) or dialects.get("")
+        dialect = _format(self._formats, row.agent_id)
         return [(block, part) for block in dialect.blocks(row.payload) for part in block.parts]
 
     def _role(
         self, row: MessagePreview, block_parts: Iterable[tuple[TranscriptBlock, Part]]
     ) -> str:
         kinds = {part.kind for _block, part in block_parts}
-        if row.role not in _ROLES or kinds == {PartKind.TOOL_RESULT}:
+        is_result = kinds == {PartKind.TOOL_RESULT} or row.id in self._large_results
+        if row.role not in _ROLES or is_result:
             return "assistant"
         return row.role
 
@@ -253,31 +281,30 @@ class _Converter:
         message = self._target(row, role)
         link = no_link if self._link is None else _link_of_row(self._link, row.id)
         citations: list[UIPart] = []
-        for number, (block, part) in enumerate(block_parts):
-            spare = f"{row.id}-{number}"
+        row_calls: set[ToolCall] = set()
+        for block, part in block_parts:
             if part.kind is PartKind.TOOL_RESULT:
-                caller = self._caller(message, part.call_id)
-                caller.answer(
-                    part.call_id or spare,
-                    part.name or "tool",
-                    tool_result_fields(block, part, link),
-                )
+                found = self._call(message, part.call_id)
+                caller, call = found or (message, message.say_call(_call_of(part)))
+                fields = tool_result_fields(block, part, link)
+                caller.answer(call, fields, same_row=call in row_calls)
             elif part.kind is PartKind.TOOL_CALL:
-                message.say(tool_call_part(part, spare))
+                call = message.say_call(part)
+                # A browser stores a whole answer of several responses as one message.
+                if not _format(self._formats, row.agent_id).is_client_written:
+                    row_calls.add(call)
             elif (ui_part := content_part(part, block.path, link)) is not None:
                 message.say(ui_part)
                 citations.extend(source_parts(part))
         for source in citations:
             message.say(source)
 
-    def _caller(self, message: _Message, call_id: str) -> _Message:
-        """Return the message with the call: mostly the one that the result is read into."""
-        if message.has_call(call_id):
-            return message
-        callers = (
-            candidate for candidate in reversed(self.messages) if candidate.has_call(call_id)
-        )
-        return next(callers, message)
+    def _call(self, message: _Message, call_id: str) -> tuple[_Message, ToolCall] | None:
+        """Return the call of a result: mostly one of the message that the result is read into."""
+        for candidate in (message, *reversed(self.messages)):
+            if (call := candidate.calls.answered_by(call_id)) is not None:
+                return candidate, call
+        return None
 
     def _target(self, row: MessagePreview, role: str) -> _Message:
         last = self.messages[-1] if self.messages else None
@@ -287,6 +314,11 @@ class _Converter:
             self.messages.append(last)
         last.count(row)
         return last
+
+
+def _call_of(result: Part) -> Part:
+    """Return a call for a result without one."""
+    return Part(PartKind.TOOL_CALL, name=result.name, call_id=result.call_id)
 
 
 def _link_of_row(link: FileLink, message: UUID) -> Callable[[Path], str | None]:
@@ -304,6 +336,28 @@ def _read(
     if window.rows:
         message_pages.read_payloads(scope, window.rows)
     return window.rows, window.has_earlier
+
+
+def _large_results(
+    scope: MessageQuery, rows: Iterable[MessagePreview], formats: Mapping[UUID, Dialect]
+) -> frozenset[UUID]:
+    """Return the results of tools among messages of users that are too large to be read."""
+    agents = {row.id: row.agent_id for row in rows if not row.read and row.role == "user"}
+    if not agents:
+        return frozenset()
+    beginnings = scope.messages.filter(pk__in=agents).values_list(
+        "pk", visible_beginning(_BEGINNING_LENGTH)
+    )
+    return frozenset(
+        key
+        for key, text in beginnings
+        if _format(formats, agents[key]).begins_with_result(text or "")
+    )
+
+
+def _format(formats: Mapping[UUID, Dialect], agent: UUID) -> Dialect:
+    """Return the dialect of an agent; the unknown one if the agent is new."""
+    return formats.get(agent) or dialects.get("")
 
 
 def _row(scope: MessageQuery, key: UUID) -> MessagePreview | None:

@@ -24,6 +24,9 @@ URLBuilder = Callable[[Path], str | None]
 TOOL_FAILED = "The tool failed."
 """The error text of a tool that failed without one."""
 
+TOOL_INTERRUPTED = "The tool was interrupted: it has no result."
+"""The error text of a call that was given up, because the user has written since."""
+
 _MEDIA = frozenset({PartKind.IMAGE, PartKind.DOCUMENT})
 _ANY_TYPE = "application/octet-stream"
 
@@ -61,15 +64,25 @@ def media_part(part: Part, path: Path, link: URLBuilder) -> UIPart:
     return {"type": "data-file", "data": data}
 
 
-def tool_call_part(part: Part, spare_id: str) -> UIPart:
+def tool_call_part(part: Part, call_id: str) -> UIPart:
     """Return a tool call without its result as a ``dynamic-tool``, which needs no client types."""
     return {
         "type": "dynamic-tool",
         "toolName": part.name or "tool",
-        "toolCallId": part.call_id or spare_id,
+        "toolCallId": call_id,
         "state": "input-available",
         "input": {} if part.data is None else part.data,
     }
+
+
+def outcome_fields(part: Part) -> UIPart:
+    """Return the keys of a ``dynamic-tool`` whose call says that it has ended; usually none.
+
+    A provider's own tool ends with its call, and may have no result that is shown.
+    """
+    if part.status == "error":
+        return {"state": "output-error", "errorText": TOOL_FAILED}
+    return {"state": "output-available", "output": None} if part.status else {}
 
 
 def tool_result_fields(block: TranscriptBlock, part: Part, link: URLBuilder = no_link) -> UIPart:

@@ -80,6 +80,67 @@ def test_a_thing_that_nobody_knows_and_a_source_are_written():
     ]
 
 
+def use(number, key="f"):
+    return {"toolUse": {"toolUseId": key, "name": "f", "input": {"n": number}}}
+
+
+def result(words, key="f"):
+    return {"toolResult": {"toolUseId": key, "status": "success", "content": [{"text": words}]}}
+
+
+def calls(found):
+    made: dict[str, tuple] = {}
+    for chunk in found:
+        if chunk["type"] == "tool-input-available":
+            assert chunk["toolCallId"] not in made
+            made[chunk["toolCallId"]] = (chunk["input"],)
+        elif chunk["type"] == "tool-output-available":
+            made[chunk["toolCallId"]] += (chunk["output"],)
+    return list(made.values())
+
+
+def test_calls_of_the_same_id_are_calls_of_their_own():
+    def started(number):
+        start = {"contentBlockStart": {"start": {"toolUse": {"toolUseId": "f", "name": "f"}}}}
+        delta = {"contentBlockDelta": {"delta": {"toolUse": {"input": f'{{"n": {number}}}'}}}}
+        return [{"event": event} for event in (start, delta, {"contentBlockStop": {}})]
+
+    found = translated(
+        *started(1),
+        *started(2),
+        message("assistant", use(1), use(2)),
+        message("user", result("one"), result("two")),
+        message("assistant", use(3)),
+        message("user", result("three")),
+    )
+    assert calls(found) == [({"n": 1}, "one"), ({"n": 2}, "two"), ({"n": 3}, "three")]
+    assert [chunk["toolCallId"] for chunk in found if chunk["type"] == "tool-input-delta"] == [
+        "f",
+        "f-2",
+    ]
+
+
+def test_a_providers_own_call_ends_without_an_output():
+    search = {"type": "web_search_call", "action": {"type": "search", "query": "q"}}
+    found = translated(
+        item(**search, id="1", status="completed"), item(**search, id="2", status="failed")
+    )
+    assert [(chunk["type"], chunk["toolCallId"]) for chunk in found] == [
+        ("tool-input-available", "1"),
+        ("tool-output-available", "1"),
+        ("tool-input-available", "2"),
+        ("tool-output-error", "2"),
+    ]
+
+
+def test_a_providers_own_call_with_a_result_has_one_output():
+    outputs = [{"type": "logs", "logs": "2"}]
+    found = translated(
+        item(type="code_interpreter_call", id="1", code="1+1", status="completed", outputs=outputs)
+    )
+    assert calls(found) == [({"code": "1+1"}, "2")]
+
+
 def chat(text, *files):
     return Chat("c", uuid4(), "s", "", "", None, text, files, "m", None, None)
 

@@ -378,3 +378,144 @@ def test_a_result_that_is_too_large_is_given_to_no_other_call(openai, monkeypatc
     _step, first, second, cut = openai.parts[1]
     assert [first["state"], second["state"]] == ["input-available", "input-available"]
     assert cut["type"] == "data-truncated"
+
+
+SEARCH = {"type": "web_search_call", "id": "ws_1", "action": {"type": "search", "query": "q"}}
+
+
+@pytest.mark.parametrize(
+    ("item", "outcome"),
+    [
+        (SEARCH | {"status": "completed"}, {"state": "output-available", "output": None}),
+        (SEARCH | {"status": "failed"}, {"state": "output-error", "errorText": "The tool failed."}),
+        (SEARCH | {"status": "in_progress"}, {"state": "input-available"}),
+        (
+            {"type": "code_interpreter_call", "id": "ci", "code": "1", "status": "incomplete"},
+            {"state": "output-error", "errorText": "The tool failed."},
+        ),
+        (
+            {"type": "mcp_call", "id": "m", "name": "f", "arguments": "{}", "status": "completed"},
+            {"state": "output-available", "output": None},
+        ),
+        (
+            {
+                "type": "tool_search_call",
+                "id": "ts",
+                "call_id": None,
+                "arguments": {},
+                "execution": "server",
+                "status": "completed",
+            },
+            {"state": "output-available", "output": None},
+        ),
+    ],
+)
+def test_a_providers_own_call_ends_as_its_item_says(openai, item, outcome):
+    openai.say({"role": "user", "content": "Go"}, item)
+    _step, call = openai.parts[1]
+    assert {key: call.get(key) for key in ("state", *outcome)} == outcome
+
+
+def test_a_providers_own_call_is_in_the_step_of_the_text_after_it(openai):
+    found = {"file_id": "f", "filename": "a.txt", "score": 1, "text": "A passage", "attributes": {}}
+    search = {"type": "file_search_call", "id": "fs", "queries": ["q"], "status": "completed"}
+    answer = {"type": "output_text", "text": "Found.", "annotations": []}
+    openai.say(
+        {"role": "user", "content": "Go"},
+        SEARCH | {"status": "completed"},
+        search | {"results": [found]},
+        {"type": "message", "role": "assistant", "content": [answer]},
+    )
+    _step, web, file, said_last = openai.parts[1]
+    assert [web["output"], said_last] == [None, text("Found.")]
+    assert "A passage" in str(file["output"])
+
+
+@pytest.mark.parametrize("dialect", ["strands", "openai"])
+def test_a_large_message_of_a_user_stays_the_users(store, monkeypatch, dialect):
+    monkeypatch.setattr(message_pages, "MAX_PAYLOAD_BYTES_SHOWN", 2000)
+    conversation, question = Conversation(store, dialect), "q" * 5000
+    if dialect == "strands":
+        conversation.say(said("assistant", use("a", "1")), said("user", question))
+    else:
+        call = {"type": "function_call", "call_id": "1", "name": "a", "arguments": "{}"}
+        conversation.say(call, {"role": "user", "content": question})
+    answered, asked = conversation.messages
+    assert asked["role"] == "user"
+    assert asked["parts"][0]["text"].startswith("qqq")
+    assert answered["parts"][-1]["state"] == "output-error"
+
+
+def test_results_belong_to_the_calls_of_the_same_id_in_order(strands):
+    strands.say(
+        said("user", "Go"),
+        said("assistant", use("a", "f"), use("b", "f")),
+        said("user", result("f", "one"), result("f", "two")),
+        said("assistant", use("c", "f"), use("d", "f-2")),
+        said("user", result("f", "three"), result("f-2", "four")),
+    )
+    calls = [part for part in strands.parts[1] if part["type"] == "dynamic-tool"]
+    assert [(part["toolName"], part["output"]) for part in calls] == [
+        ("a", "one"),
+        ("b", "two"),
+        ("c", "three"),
+        ("d", "four"),
+    ]
+    assert len({part["toolCallId"] for part in calls}) == 4
+
+
+def test_a_later_result_replaces_the_one_of_the_same_call(strands):
+    strands.say(
+        said("user", "Go"),
+        said("assistant", use("a", "f")),
+        said("user", result("f", "one")),
+        said("assistant", use("b", "f")),
+        said("user", result("f", "interrupted", status="error")),
+        said("user", result("f", "two")),
+    )
+    calls = [part for part in strands.parts[1] if part["type"] == "dynamic-tool"]
+    assert [part["output"] for part in calls] == ["one", "two"]
+    assert calls[1]["state"] == "output-available"
+
+
+def test_a_call_was_interrupted_if_the_user_wrote_after_it(strands):
+    strands.say(
+        said("user", "Go"),
+        said("assistant", use("a", "1")),
+        said("user", "And now?"),
+        said("assistant", use("a", "2")),
+    )
+    error = "The tool was interrupted: it has no result."
+    assert strands.parts[1][1] == tool("a", "1", state="output-error", errorText=error)
+    assert strands.parts[3][1] == tool("a", "2", state="input-available")
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_an_interrupted_call_is_the_same_on_every_page(strands, limit):
+    strands.say(
+        said("user", "Go"),
+        said("assistant", use("a", "1"), use("b", "1")),
+        said("user", "And now?"),
+        said("assistant", "Fine."),
+    )
+    whole = strands.messages
+    found: list[dict] = []
+    before = None
+    while True:
+        page = strands.page(limit=limit, before=before)
+        found = page.messages + found
+        before = page.before
+        if before is None:
+            break
+    assert found == whole
+
+
+def test_what_is_said_to_another_agent_interrupts_no_call(store):
+    record = store.open("s")
+    caller = store.agents.open(record, "caller", dialect="strands")
+    called = store.agents.open(record, "called", dialect="strands")
+    store.append(caller, said("user", "Go"))
+    store.append(caller, said("assistant", use("called", "1")))
+    store.append(called, said("user", "Help me"))
+    messages = page_of(Session.objects.get()).messages
+    assert messages[1]["parts"][1]["state"] == "input-available"
