@@ -9,10 +9,12 @@ import base64
 import binascii
 import re
 import threading
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID
+from urllib.parse import unquote_to_bytes
+from uuid import UUID, uuid4
 
 from rest_framework.exceptions import ValidationError
 
@@ -23,7 +25,8 @@ from django_agent_sessions.values.ids import validate_id
 
 from .ui_parts import UIPart
 
-_PUNCTUATION = re.compile(r"[^\w\s()\[\]-]+|_")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9()\[\]-]+")
+_MAX_STEM = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,48 +98,72 @@ class Chat:
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when the answer must stop; for slow tools and Strands' ``cancel_signal``."""
 
+    parts: tuple[str | Attachment, ...] = field(default=(), repr=False)
+    """The texts and files in the order in which they were sent."""
+
+    _name_suffix: str = field(
+        init=False, default_factory=lambda: uuid4().hex[:8], repr=False, compare=False
+    )
+    """Distinguishes the names of its documents from those of all other messages."""
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            texts = (self.text,) if self.text else ()
+            object.__setattr__(self, "parts", (*texts, *self.files))
+
     @property
     def strands_input(self) -> list[Any]:
         """The message as content blocks, for ``agent.stream_async``."""
-        blocks: list[dict[str, Any]] = [{"text": self.text}] if self.text else []
-        for number, file in enumerate(self.files, 1):
-            source = {"format": file.file_format, "source": {"bytes": file.data}}
-            if file.is_image:
+        blocks: list[dict[str, Any]] = []
+        names: list[str] = []
+        for part in self.parts:
+            if isinstance(part, str):
+                blocks.append({"text": part})
+                continue
+            source = {"format": part.file_format, "source": {"bytes": part.data}}
+            if part.is_image:
                 blocks.append({"image": source})
             else:
-                # Providers reject duplicate document names, and most punctuation in them.
-                stem = " ".join(
-                    _PUNCTUATION.sub(" ", file.name.rpartition(".")[0] or file.name).split()
-                )
-                blocks.append({"document": {**source, "name": f"{stem[:60]} {number}".strip()}})
+                names.append(f"{_ascii_stem(part.name)} {self._name_suffix}-{len(names) + 1}")
+                blocks.append({"document": {**source, "name": names[-1].strip()}})
+        if names and not any("text" in block for block in blocks):
+            # Providers reject documents without a text.
+            blocks.append({"text": self._file_names(names)})
         return blocks
 
     @property
     def openai_input(self) -> str | list[Any]:
         """The message as input, for ``Runner.run_streamed``."""
-        if not self.files:
-            return self.text
+        if len(self.parts) == 1 and isinstance(self.parts[0], str):
+            return self.parts[0]
         content: list[dict[str, Any]] = []
-        if self.text:
-            content.append({"type": "input_text", "text": self.text})
-        for file in self.files:
-            if file.is_image:
-                image = {"type": "input_image", "image_url": file.data_url, "detail": "auto"}
+        for part in self.parts:
+            if isinstance(part, str):
+                content.append({"type": "input_text", "text": part})
+            elif part.is_image:
+                image = {"type": "input_image", "image_url": part.data_url, "detail": "auto"}
                 content.append(image)
             else:
-                name = file.name or f"document.{file.file_format}"
-                document = {"type": "input_file", "filename": name, "file_data": file.data_url}
+                name = part.name or f"document.{part.file_format}"
+                document = {"type": "input_file", "filename": name, "file_data": part.data_url}
                 content.append(document)
         return [{"role": "user", "content": content}]
 
     @property
     def ui_parts(self) -> list[UIPart]:
         """The message as parts of the AI SDK, for the time until it is in the transcript."""
-        parts: list[UIPart] = [{"type": "text", "text": self.text}] if self.text else []
-        for file in self.files:
-            part = {"type": "file", "mediaType": file.media_type, "url": file.data_url}
-            parts.append({**part, "filename": file.name} if file.name else part)
+        parts: list[UIPart] = []
+        for part in self.parts:
+            if isinstance(part, str):
+                parts.append({"type": "text", "text": part})
+                continue
+            file = {"type": "file", "mediaType": part.media_type, "url": part.data_url}
+            parts.append({**file, "filename": part.name} if part.name else file)
         return parts
+
+    def _file_names(self, names: Iterable[str]) -> str:
+        """Return the names of the files; of documents without one, those that the model sees."""
+        return "\n".join(file.name for file in self.files if file.name) or "\n".join(names).strip()
 
 
 SUBMIT = "submit-message"
@@ -182,8 +209,17 @@ class ChatRequest:
 
     trigger: str
     message_id: str = ""
-    text: str = field(default="", repr=False)
-    files: tuple[Attachment, ...] = field(default=(), repr=False)
+    parts: tuple[str | Attachment, ...] = field(default=(), repr=False)
+
+    @property
+    def text(self) -> str:
+        """The texts, one per line."""
+        return "\n".join(part for part in self.parts if isinstance(part, str))
+
+    @property
+    def files(self) -> tuple[Attachment, ...]:
+        """The files."""
+        return tuple(part for part in self.parts if not isinstance(part, str))
 
 
 def parse_chat_request(body: Any, limits: MessageLimits) -> ChatRequest:
@@ -201,19 +237,16 @@ def parse_chat_request(body: Any, limits: MessageLimits) -> ChatRequest:
     message = _last_message(body)
     key = message.get("id")
     message_id = _validate(key, "message.id") if key not in (None, "") else ""
-    texts: list[str] = []
-    files: list[Attachment] = []
-    for part in _parts(message):
-        _read_part(part, texts, files, limits)
-    text = "\n".join(texts)
-    if _LONE_SURROGATE.search(text):
+    parts = _read_parts(message, limits)
+    parsed = ChatRequest(chat, SUBMIT, message_id, parts)
+    if _LONE_SURROGATE.search(parsed.text):
         # Most model clients cannot send it, in this turn and in every later one.
         raise _message_error("Contains a lone surrogate: do not split a text within an emoji.")
-    if len(text) > limits.characters:
+    if len(parsed.text) > limits.characters:
         raise _message_error(f"Must have at most {limits.characters} characters.")
-    if not text.strip() and not files:
+    if not parts:
         raise _message_error("Must not be empty: send a text or a file.")
-    return ChatRequest(chat, SUBMIT, message_id, text, tuple(files))
+    return parsed
 
 
 def _last_message(body: dict[str, Any]) -> dict[str, Any]:
@@ -239,16 +272,23 @@ def _parts(message: dict[str, Any]) -> list[Any]:
     raise _message_error("Must have a list of parts.")
 
 
-def _read_part(part: Any, texts: list[str], files: list[Attachment], limits: MessageLimits) -> None:
-    kind = part.get("type") if isinstance(part, dict) else None
-    if kind == "text" and isinstance(part.get("text"), str):
-        texts.append(part["text"])
-    elif kind == "file":
-        if len(files) >= limits.files:
-            raise _message_error(f"Must have at most {limits.files} files.")
-        files.append(_file(part, limits))
-    else:
-        raise _message_error("The parts must be texts and files.")
+def _read_parts(message: dict[str, Any], limits: MessageLimits) -> tuple[str | Attachment, ...]:
+    """Return the texts and files in order, without blank texts, which providers reject."""
+    parts: list[str | Attachment] = []
+    files = 0
+    for part in _parts(message):
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind == "text" and isinstance(part.get("text"), str):
+            if part["text"].strip():
+                parts.append(part["text"])
+        elif kind == "file":
+            files += 1
+            if files > limits.files:
+                raise _message_error(f"Must have at most {limits.files} files.")
+            parts.append(_file(part, limits))
+        else:
+            raise _message_error("The parts must be texts and files.")
+    return tuple(parts)
 
 
 def _file(part: dict[str, Any], limits: MessageLimits) -> Attachment:
@@ -260,17 +300,18 @@ def _file(part: dict[str, Any], limits: MessageLimits) -> Attachment:
     header, comma, encoded = url[5:].partition(",")
     media_type, _semicolon, encoding = header.partition(";")
     media_type = media_type.strip().lower()
-    if not comma or encoding.rpartition(";")[2].strip().lower() != "base64":
-        raise _message_error("A file must be a data: URL in base64.")
+    if not comma:
+        raise _message_error("A file must be a data: URL.")
     file_format = limits.formats.get(media_type)
     if file_format is None:
         raise _message_error(
             f"A file must be one of: {', '.join(sorted(limits.formats.values()))}."
         )
-    if len(encoded) > limits.file_bytes * 4 // 3 + 4:
+    is_base64 = encoding.rpartition(";")[2].strip().lower() == "base64"
+    if len(encoded) > limits.file_bytes * (4 / 3 if is_base64 else 3) + 4:
         raise _message_error(f"A file must have at most {limits.file_bytes} bytes.")
     try:
-        data = base64.b64decode(encoded, validate=True)
+        data = base64.b64decode(encoded, validate=True) if is_base64 else unquote_to_bytes(encoded)
     except (binascii.Error, ValueError):
         raise _message_error("The data: URL of a file is not valid base64.") from None
     if not data or len(data) > limits.file_bytes:
@@ -278,6 +319,13 @@ def _file(part: dict[str, Any], limits: MessageLimits) -> Attachment:
     if media_type.startswith("image/") and image_type(data[:16]) != media_type:
         raise _message_error("The content of an image does not match its media type.")
     return Attachment(data, media_type, file_format, _file_name(name))
+
+
+def _ascii_stem(name: str) -> str:
+    """Return a file name without its extension, of the characters that providers accept."""
+    stem = unicodedata.normalize("NFKD", name.rpartition(".")[0] or name)
+    words = _NOT_IN_NAMES.sub(" ", stem.encode("ascii", "ignore").decode()).split()
+    return " ".join(words)[:_MAX_STEM].strip()
 
 
 def _file_name(name: str) -> str:

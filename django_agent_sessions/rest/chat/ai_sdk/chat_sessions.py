@@ -98,6 +98,7 @@ class ChatSessionAPI(StreamingAPI):
             files=incoming.files,
             message_id=incoming.message_id,
             request=self.request,
+            parts=incoming.parts,
         )
         answer = Answer(
             session=key,
@@ -240,10 +241,14 @@ def _without_answer(
 
 def _digest(incoming: ChatRequest) -> str:
     """Return a keyed digest, which reveals nothing of the content without the secret key."""
-    digest = salted_hmac("agent_sessions.ai_sdk", incoming.text, algorithm="sha256")
-    for file in incoming.files:
-        digest.update(f"\0{file.media_type}\0{file.name}\0{len(file.data)}\0".encode())
-        digest.update(file.data)
+    digest = salted_hmac("agent_sessions.ai_sdk", "", algorithm="sha256")
+    for part in incoming.parts:
+        if isinstance(part, str):
+            data, header = part.encode(), "text"
+        else:
+            data, header = part.data, f"{part.media_type}\0{part.name}"
+        digest.update(f"\0{header}\0{len(data)}\0".encode())
+        digest.update(data)
     return digest.hexdigest()
 
 

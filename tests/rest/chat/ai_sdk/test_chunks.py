@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import base64
+import re
+from dataclasses import replace
 from types import SimpleNamespace
 from uuid import uuid4
+
+import pytest
 
 from django_agent_sessions.rest.chat.ai_sdk import Attachment, Chat
 from django_agent_sessions.rest.chat.ai_sdk.stream_writer import Writer
@@ -103,7 +107,8 @@ def test_calls_of_the_same_id_are_calls_of_their_own():
     def started(number):
         start = {"contentBlockStart": {"start": {"toolUse": {"toolUseId": "f", "name": "f"}}}}
         delta = {"contentBlockDelta": {"delta": {"toolUse": {"input": f'{{"n": {number}}}'}}}}
-        return [{"event": event} for event in (start, delta, {"contentBlockStop": {}})]
+        stop = {"contentBlockStop": {}}
+        return [{"event": start}, {"event": delta}, {"event": stop}]
 
     found = translated(
         *started(1),
@@ -150,17 +155,13 @@ def test_files_are_what_each_framework_takes():
     png = Attachment(b"\x89PNG", "image/png", "png")
     made = chat("Look", png, pdf)
 
-    assert made.strands_input == [
+    *others, document = made.strands_input
+    assert others == [
         {"text": "Look"},
         {"image": {"format": "png", "source": {"bytes": b"\x89PNG"}}},
-        {
-            "document": {
-                "format": "pdf",
-                "source": {"bytes": b"%PDF"},
-                "name": "My report (v1 2) 2",
-            }
-        },
     ]
+    assert document["document"].pop("name").startswith("My report (v1 2) ")
+    assert document == {"document": {"format": "pdf", "source": {"bytes": b"%PDF"}}}
     encoded = base64.b64encode(b"%PDF").decode()
     assert made.openai_input[0]["content"] == [
         {"type": "input_text", "text": "Look"},
@@ -172,6 +173,48 @@ def test_files_are_what_each_framework_takes():
         },
     ]
     assert [part["type"] for part in made.ui_parts] == ["text", "file", "file"]
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"),
+    [
+        ("résumé.pdf", "resume "),
+        ("報告書　٣ 1.pdf", "1 "),
+        ("a_b--[c]  (d)!.pdf", "a b--[c] (d) "),
+        ("日本.pdf", ""),
+        ("", ""),
+        (".pdf", "pdf "),
+        (f"{'x' * 59} {'y' * 200}.pdf", f"{'x' * 59} "),
+    ],
+)
+def test_a_document_has_a_name_that_providers_accept_and_nothing_else_has(name, stem):
+    twice = [Attachment(b"%PDF", "application/pdf", "pdf", name)] * 2
+    names = [
+        block["document"]["name"]
+        for made in (chat("Look", *twice), chat("And?", *twice))
+        for block in made.strands_input[1:]
+    ]
+    assert len({found.lower() for found in names}) == 4
+    for found in names:
+        assert re.fullmatch(re.escape(stem) + r"[0-9a-f]{8}-[12]", found)
+
+
+@pytest.mark.parametrize("name", ["a.pdf", ""])
+def test_a_document_alone_has_a_text_beside_it(name):
+    document = Attachment(b"%PDF", "application/pdf", "pdf", name)
+    shown, beside = chat("", document).strands_input
+    assert beside == {"text": name or shown["document"]["name"]}
+    png = Attachment(b"\x89PNG", "image/png", "png")
+    assert [list(block) for block in chat("", png).strands_input] == [["image"]]
+
+
+def test_parts_stay_in_the_order_in_which_they_were_sent():
+    png = Attachment(b"\x89PNG", "image/png", "png")
+    made = replace(chat("One\nTwo", png), parts=("One", png, "Two"))
+    assert [next(iter(block)) for block in made.strands_input] == ["text", "image", "text"]
+    kinds = [block["type"] for block in made.openai_input[0]["content"]]
+    assert kinds == ["input_text", "input_image", "input_text"]
+    assert [part["type"] for part in made.ui_parts] == ["text", "file", "text"]
 
 
 def test_a_text_alone_is_a_text():

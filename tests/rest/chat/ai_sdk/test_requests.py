@@ -107,6 +107,17 @@ def test_a_file_reaches_the_agent_and_comes_back_as_an_address(browser, api):
     assert (fetched.content, fetched.headers["content-type"]) == (PNG, "image/png")
 
 
+@pytest.mark.parametrize("api", ["strands", "openai"])
+def test_parts_come_back_in_the_order_in_which_they_were_sent(browser, api):
+    plain = {"type": "file", "mediaType": "text/plain", "url": "data:text/plain,caf%C3%A9"}
+    chunks(browser.http.post(api, json=message(file(), text("Look"), plain, text("And?"))).text)
+
+    shown = browser.messages(api, "c-1")[0]["parts"]
+    assert [part["type"] for part in shown] == ["file", "text", "file", "text"]
+    fetched = browser.http.get(shown[2]["url"])
+    assert fetched.content.decode() == "café"
+
+
 def test_a_stranger_finds_a_session_no_more_than_a_missing_one(browser, stranger, ada):
     browser.ask("strands", "c-1", "My secret")
     key = str(Session.objects.get().pk)
