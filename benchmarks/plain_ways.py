@@ -96,7 +96,7 @@ def _append(
     epoch: int | None = None,
     counting: Any = None,
 ) -> int | None:
-    names = [field.attname for field in message_writes.ROW_FIELDS]
+    names = [field.attname for field in message_writes.row_fields(rows)]
     with transaction.atomic(using):
         session = SessionAgent.objects.using(using).get(pk=agent).session_id
         locked = Session.objects.using(using).select_for_update().get(pk=session)

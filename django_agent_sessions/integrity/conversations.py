@@ -18,7 +18,7 @@ from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.functions import without_original
 from django_agent_sessions.models.stored_text import StoredText
-from django_agent_sessions.store.importing import COUNT_COLUMNS, plausible_count
+from django_agent_sessions.store.importing import CACHE_COLUMNS, COUNT_COLUMNS, plausible_count
 from django_agent_sessions.usage.rollups import day_of
 
 from .batch import Agent, Batch, BranchExtent, UsageSum
@@ -65,6 +65,8 @@ class CheckedMessage(NamedTuple):
     text: str
     input_tokens: int | None
     output_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
     latency_ms: int | None
     has_error: bool
     redacted_at: datetime | None
@@ -325,7 +327,8 @@ def wrong_derived_columns(
     has_error = summary.has_error or (row.has_error and row.redacted_at is not None)
     summary = summary._replace(has_error=has_error)
     figures = (row.input_tokens, row.output_tokens, row.latency_ms)
-    if summary == (row.role, row.text, *figures, row.has_error):
+    cached = (row.cache_read_tokens, row.cache_write_tokens)
+    if summary == (row.role, row.text, *figures, row.has_error, *cached):
         return {}
     expected: dict[str, Any] = {
         "role": summary.role[:ROLE_LENGTH],
@@ -336,7 +339,11 @@ def wrong_derived_columns(
     session = batch.sessions.get(row.session)
     original = row.revision == 0 and row.source is None and row.redacted_at is None
     if original and session is not None and session.origin is None:
-        names = COUNT_COLUMNS if dialect.reports_usage else ()
+        names: tuple[str, ...] = COUNT_COLUMNS if dialect.reports_usage else ()
+        reported = (summary.cache_read_tokens, summary.cache_write_tokens)
+        if cached == (None, None) != reported:
+            # Written before these columns existed, when the input was counted without them.
+            names = tuple(set(names) - {"input_tokens", *CACHE_COLUMNS})
         expected |= {name: plausible_count(getattr(summary, name)) for name in names}
     changed = {name: value for name, value in expected.items() if getattr(row, name) != value}
     if "text" in changed and exact_json.has_blobs(row.shown):

@@ -61,6 +61,8 @@ SESSION_COLUMNS = (
     "error_count",
     "input_tokens",
     "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
     "cost",
     "legal_hold",
     "created_at",
@@ -78,11 +80,15 @@ MESSAGE_COLUMNS = (
     "branch",
     "message_id",
     "source",
+    "external_id",
+    "author",
     "run_id",
     "revision",
     "role",
     "input_tokens",
     "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
     "latency_ms",
     "has_error",
     "model",
@@ -91,6 +97,15 @@ MESSAGE_COLUMNS = (
     "created_at",
     "updated_at",
 )
+_LEFT_OUT = {
+    "source": None,
+    "external_id": None,
+    "author": "",
+    "cache_read_tokens": None,
+    "cache_write_tokens": None,
+    "model": "",
+}
+"""Columns that a message's object has only with another value."""
 BRANCH_COLUMNS = ("number", "name", "kind", "parent", "start", "created_at")
 FEEDBACK_COLUMNS = ("id", "user", "source", "value", "created_at", "updated_at")
 FEEDBACK_PAYLOADS = ("comment",)
@@ -246,7 +261,7 @@ def _messages(
             row["message"] = row.pop("content")
             # A message that was edited under legal hold has an original, but is not redacted.
             row["redacted"] = row["redacted_at"] is not None
-            for name, absent in (("source", None), ("model", "")):
+            for name, absent in _LEFT_OUT.items():
                 if row[name] == absent:
                     del row[name]
             written = ["message"]

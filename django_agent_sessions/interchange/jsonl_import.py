@@ -21,7 +21,7 @@ from django_agent_sessions.content import exact_json
 from django_agent_sessions.content.blob_refs import references
 from django_agent_sessions.exceptions import ConfigurationError, PayloadError
 from django_agent_sessions.models.fields import decode_payload
-from django_agent_sessions.store.importing import COUNT_COLUMNS
+from django_agent_sessions.store.importing import CACHE_COLUMNS, COUNT_COLUMNS
 from django_agent_sessions.values.records import AgentState
 
 from .feedback_import import read_feedback
@@ -286,6 +286,9 @@ def _message(
     branch, position = row.get("branch", 0), row.get("message_id")
     if type(branch) is not int or type(position) is not int:
         raise InvalidValueError("its branch or message_id is not an integer")
+    if not isinstance(row.get("external_id"), str | None):
+        raise InvalidValueError("its external_id is not a string")
+    check_word(row, "author")
     run = as_uuid(row, "run_id")
     shared = as_uuid(row, "source") or as_uuid(row, "id") if branched else None
     return SourceMessage(
@@ -303,13 +306,21 @@ def _message(
             "message_id": position,
             "revision": row.get("revision"),
             "model": row.get("model", ""),
+            "external_id": row.get("external_id"),
+            "author": row.get("author", ""),
             "edited": changed and not redacted,
             "has_error": row.get("has_error"),
             "redacted_at": as_time(row, "redacted_at"),
             "redaction": as_uuid(row, "redaction"),
-            **{name: row[name] for name in COUNT_COLUMNS if name in row},
+            **_figures(row),
         },
     )
+
+
+def _figures(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures of a message; without those of a cache, it has none."""
+    known = {name: row[name] for name in COUNT_COLUMNS if name in row}
+    return {**dict.fromkeys(CACHE_COLUMNS), **known} if known else {}
 
 
 def _multi_agent(row: Mapping[str, Any]) -> SourceMultiAgent:

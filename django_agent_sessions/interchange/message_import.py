@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID, uuid5
 
-from django_agent_sessions.exceptions import AgentSessionsError, PayloadError
+from django_agent_sessions.exceptions import AgentSessionsError, InvalidIdError, PayloadError
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.importing import (
     COUNT_COLUMNS,
@@ -19,7 +19,7 @@ from django_agent_sessions.store.importing import (
     ImportStore,
     plausible_count,
 )
-from django_agent_sessions.values.ids import id_for_time, time_of_id
+from django_agent_sessions.values.ids import MAX_ID_LENGTH, id_for_time, time_of_id, validate_id
 from django_agent_sessions.values.records import AgentRecord, SessionRecord
 
 from .feedback_import import imported_feedback
@@ -40,7 +40,16 @@ class ChangedError(AgentSessionsError):
     """Another process wrote to a session whose import is not complete."""
 
 
+IMPORTED_AUTHOR = "imported:"
+"""What precedes the author of an imported message, because the source has other users."""
+
 _REDACTED_REASON = "an equal message was redacted before: it was imported as redacted"
+
+
+def _imported_author(author: str) -> str:
+    if not author or author.startswith(IMPORTED_AUTHOR):
+        return author
+    return f"{IMPORTED_AUTHOR}{author}"[:MAX_ID_LENGTH]
 
 
 class SessionImportProtocol(Protocol):
@@ -83,6 +92,8 @@ class MessageImport:
         # Numbers of messages read from the source, and of written ones.
         self.read, self.written = parent.mark["agents"].get(agent.agent_id, (0, 0))
         self.saved = self.read
+        # External ids that are taken, with their branches.
+        self.named: set[tuple[int, str | None]] = set()
         # Keys of the first copies of messages on several branches.
         self.shared: dict[str, UUID] = {}
 
@@ -113,6 +124,7 @@ class MessageImport:
         written, ends = self.parent.all_targets.branch_ends(self.record)
         if written != self.written:
             raise ChangedError(CHANGED_REASON)
+        self.named = self.parent.all_targets.external_ids(self.record)
         for branch, end in ends.items():
             self.next[branch] = end.message_id + 1
             self.floor[branch] = valid_time(time_of_id(end.id)) or self.parent.created_at
@@ -180,12 +192,30 @@ class MessageImport:
             redaction=columns.get("redaction"),
             revision=valid_count(columns.get("revision")) or 0,
             model=columns.get("model", ""),
+            external_id=self._external_id(index, branch, columns),
+            author=_imported_author(columns.get("author") or ""),
             feedback=self._feedback(index, found, made),
             figures={
                 name: plausible_count(columns[name]) for name in COUNT_COLUMNS if name in columns
             },
             had_error=columns.get("has_error") is True,
         )
+
+    def _external_id(self, index: int, branch: int, columns: Mapping[str, Any]) -> str | None:
+        name: str | None = columns.get("external_id")
+        if name is None:
+            return None
+        try:
+            validate_id(name, "its external_id")
+        except InvalidIdError as error:
+            self.parent.skip(f"{self.place}, message {index}, external id", str(error))
+            return None
+        if (branch, name) in self.named:
+            reason = "another message has this external id"
+            self.parent.skip(f"{self.place}, message {index}, external id", reason)
+            return None
+        self.named.add((branch, name))
+        return name
 
     def _feedback(
         self, index: int, found: SourceMessage, made: datetime

@@ -35,7 +35,7 @@ IMPORT_ACTOR = "agent_sessions_import"
 """The audited actor of a legal hold that is taken over from the source."""
 
 _ORIGIN_KEY = "import"
-_COUNTERS = ("input_tokens", "output_tokens")
+_COUNTERS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 
 class SessionImport:

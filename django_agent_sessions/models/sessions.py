@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import deletion, holds
+from django_agent_sessions.models.constraints import UniqueWhereSet
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.models.fields import (
     ContentJSONField,
@@ -113,6 +114,13 @@ class Session(HeldModel):
     #: NULL until an SDK reports tokens, which is not the same as none.
     input_tokens = models.BigIntegerField(_("input tokens"), null=True, editable=False)
     output_tokens = models.BigIntegerField(_("output tokens"), null=True, editable=False)
+    #: Of the input tokens: those read from a provider's prompt cache, and those written to it.
+    cache_read_tokens = models.BigIntegerField(
+        _("tokens read from cache"), null=True, editable=False
+    )
+    cache_write_tokens = models.BigIntegerField(
+        _("tokens written to cache"), null=True, editable=False
+    )
     #: In billionths; NULL until a message has tokens and a model with a price.
     cost = models.BigIntegerField(_("cost"), null=True, editable=False)
     legal_hold = models.BooleanField(_("legal hold"), default=False)
@@ -297,6 +305,13 @@ class SessionMessage(SessionRelated):
     message_id = models.PositiveIntegerField(_("position"))
     #: The original message, if this is a copy on another branch or in a fork.
     source = models.UUIDField(_("copy of"), null=True, editable=False)
+    #: A client's or framework's key of the message. A copy on another branch has the same.
+    external_id = IdField(  # type: ignore[misc] # as that of a session
+        _("external id"), null=True, blank=True
+    )
+    #: Primary key of the user who wrote it, as text, if that is not the session's owner; by value,
+    #: because messages outlive the user.
+    author = IdField(_("author"), blank=True, default="", db_default="")
     run_id = models.UUIDField(_("run"), null=True, editable=False)
     revision = models.PositiveIntegerField(_("revision"), default=0, editable=False)
     #: The session's change number when the message got its position on the main branch or was
@@ -309,6 +324,9 @@ class SessionMessage(SessionRelated):
     text = models.TextField(_("text"), blank=True, default="")
     input_tokens = models.BigIntegerField(_("input tokens"), null=True)
     output_tokens = models.BigIntegerField(_("output tokens"), null=True)
+    #: Of the input tokens, as in the session.
+    cache_read_tokens = models.BigIntegerField(_("tokens read from cache"), null=True)
+    cache_write_tokens = models.BigIntegerField(_("tokens written to cache"), null=True)
     latency_ms = models.BigIntegerField(_("latency in ms"), null=True)
     #: Whether it has the result of a tool that failed.
     has_error = models.BooleanField(_("error"), default=False, db_default=False)
@@ -329,6 +347,8 @@ class SessionMessage(SessionRelated):
             "redact_message": ContentKind.PAYLOAD,
             "text": ContentKind.DERIVED,
             "role": ContentKind.DERIVED,
+            "external_id": ContentKind.ID,
+            "author": ContentKind.NONE,
             "model": ContentKind.NONE,
         },
         name="message_id",
@@ -346,6 +366,12 @@ class SessionMessage(SessionRelated):
             models.UniqueConstraint(
                 fields=["agent", "branch", "message_id"],
                 name="agent_sessions_message_unique_position",
+            ),
+            # The session is always the agent's, and is here for tables partitioned by it.
+            UniqueWhereSet(
+                fields=["agent", "external_id", "branch", "session"],
+                optional="external_id",
+                name="agent_sessions_message_unique_external",
             ),
         ]
         indexes = [

@@ -56,6 +56,9 @@ class UsageRollup(models.Model):
     #: NULL if no SDK reported tokens.
     input_tokens = models.BigIntegerField(_("input tokens"), null=True)
     output_tokens = models.BigIntegerField(_("output tokens"), null=True)
+    #: Of the input tokens, as in the session.
+    cache_read_tokens = models.BigIntegerField(_("tokens read from cache"), null=True)
+    cache_write_tokens = models.BigIntegerField(_("tokens written to cache"), null=True)
     #: In billionths; NULL if nothing that was counted has a price.
     cost = models.BigIntegerField(_("cost"), null=True)
     latencies = models.JSONField(_("latencies"), default=dict, blank=True)

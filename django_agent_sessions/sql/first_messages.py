@@ -30,12 +30,12 @@ def insert_together(
 ) -> bool:
     """Insert all rows or none; return whether they were inserted.
 
-    ``messages`` has database values in the order of :data:`message_writes.ROW_FIELDS`. A session
+    ``messages`` has database values in the order of :func:`message_writes.row_fields`. A session
     that is given is new; otherwise the agent's session exists, and its redaction epoch must be
     ``epoch`` if that is not None. Nothing is inserted if the session or the agent is there already.
     """
-    several = len(messages) > 1
-    shape = several, session is not None, epoch is not None
+    several, fields = len(messages) > 1, message_writes.row_fields(messages)
+    shape = several, session is not None, epoch is not None, fields
     sql = _statements.get(shape)
     if sql is None:
         sql = _statements[shape] = _sql(connection, *shape)
@@ -60,13 +60,18 @@ def _values(row: models.Model, connection: BaseDatabaseWrapper) -> list[Any]:
     return values
 
 
-_statements: dict[tuple[bool, bool, bool], str] = {}
+_statements: dict[tuple[bool, bool, bool, tuple[models.Field[Any, Any], ...]], str] = {}
 
 
-def _sql(connection: BaseDatabaseWrapper, several: bool, new_session: bool, epoch: bool) -> str:
+def _sql(
+    connection: BaseDatabaseWrapper,
+    several: bool,
+    new_session: bool,
+    epoch: bool,
+    fields: tuple[models.Field[Any, Any], ...],
+) -> str:
     quote = connection.ops.quote_name
     sessions, key, change = map(quote, (Session._meta.db_table, "id", "change"))
-    fields = message_writes.ROW_FIELDS
     names = [f"c{index}" for index in range(len(fields))]
     table = message_writes.parameter_table(
         "postgresql",

@@ -6,7 +6,7 @@ conversation does not make the others wait, and two groups cannot lock each othe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -16,7 +16,13 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 
 from . import cursors, prepared_statements
-from .message_writes import ROW_FIELDS, CounterUpdate, array_literal
+from .message_writes import (
+    EMPTY_FIELDS,
+    ROW_FIELDS,
+    WIDE_FIELDS,
+    CounterUpdate,
+    array_literal,
+)
 
 _messages = SessionMessage._meta
 _sessions = Session._meta
@@ -43,7 +49,9 @@ def append_group(using: str, appends: Sequence[GroupedRows]) -> dict[UUID, int]:
     """
     connection = connections[using]
     times = [one.counting.at for one in appends if one.counting is not None]
-    sql = _sql(connection, bool(times))
+    wide = any(len(row) > len(ROW_FIELDS) for one in appends for row in one.rows)
+    cached = any(one.counting.has_cached for one in appends if one.counting is not None)
+    sql = _sql(connection, _Shape(bool(times), wide, cached))
     spent = [one.counting and one.counting.spent for one in appends]
     parameters: list[Any] = [
         _array(one.agent.hex for one in appends),
@@ -55,9 +63,13 @@ def append_group(using: str, appends: Sequence[GroupedRows]) -> dict[UUID, int]:
         _array(each and each.input_tokens for each in spent),
         _array(each and each.output_tokens for each in spent),
         _array(each and each.cost for each in spent),
+        *(
+            _array(each and getattr(each, name) for each in spent)
+            for name in (_CACHED if cached else ())
+        ),
         _array(one.agent.hex for one in appends for _ in one.rows),
         _array(index for one in appends for index, _ in enumerate(one.rows)),
-        *map(array_literal, zip(*(row for one in appends for row in one.rows), strict=True)),
+        *map(array_literal, zip(*_rows(appends, wide=wide), strict=True)),
     ]
     if times:
         at = connection.ops.adapt_datetimefield_value(max(times))
@@ -66,39 +78,58 @@ def append_group(using: str, appends: Sequence[GroupedRows]) -> dict[UUID, int]:
     return {UUID(str(agent)): int(position) for agent, position in found}
 
 
+def _rows(appends: Sequence[GroupedRows], *, wide: bool) -> Iterator[Sequence[Any]]:
+    """Yield all rows, with the same fields."""
+    empty = tuple(EMPTY_FIELDS.values())
+    for row in (row for one in appends for row in one.rows):
+        yield (*row, *empty) if wide and len(row) == len(ROW_FIELDS) else row
+
+
 def _array(values: Iterable[Any]) -> str:
     """Return an array literal of values without special characters."""
     return f"{{{','.join(['NULL' if value is None else str(value) for value in values])}}}"
 
 
-_statements: dict[bool, str] = {}
+_CACHED = ("cache_read_tokens", "cache_write_tokens")
 
 
-def _sql(connection: BaseDatabaseWrapper, counting: bool) -> str:
-    sql = _statements.get(counting)
+class _Shape(NamedTuple):
+    """What the SQL depends on."""
+
+    counting: bool
+    wide: bool
+    cached: bool
+
+
+_statements: dict[_Shape, str] = {}
+
+
+def _sql(connection: BaseDatabaseWrapper, shape: _Shape) -> str:
+    sql = _statements.get(shape)
     if sql is None:
-        sql = _statements[counting] = _append_sql(connection) + (
-            _count_sql(connection) if counting else ""
-        )
-        sql = _statements[counting] = (
-            f"{sql} SELECT agent, min(position) FROM written GROUP BY agent"
+        counted = _count_sql(connection, shape) if shape.counting else ""
+        sql = _statements[shape] = (
+            f"{_append_sql(connection, shape)}{counted} "
+            "SELECT agent, min(position) FROM written GROUP BY agent"
         )
     return sql
 
 
-def _append_sql(connection: BaseDatabaseWrapper) -> str:
+def _append_sql(connection: BaseDatabaseWrapper, shape: _Shape) -> str:
     quote = connection.ops.quote_name
-    columns = [quote(cursors.column_name(field)) for field in ROW_FIELDS]
-    names = [f"c{index}" for index in range(len(ROW_FIELDS))]
-    arrays = ", ".join(f"%s::{field.cast_db_type(connection)}[]" for field in ROW_FIELDS)
+    fields = WIDE_FIELDS if shape.wide else ROW_FIELDS
+    columns = [quote(cursors.column_name(field)) for field in fields]
+    names = [f"c{index}" for index in range(len(fields))]
+    arrays = ", ".join(f"%s::{field.cast_db_type(connection)}[]" for field in fields)
+    cached = _CACHED if shape.cached else ()
     places = map(quote, ("session_id", "agent_id", "branch", "message_id", "revision", "change"))
     sessions, messages = quote(_sessions.db_table), quote(_messages.db_table)
     # OFFSET 0 makes the planner look up each row by its key, also with outdated statistics.
     return (
         "WITH wanted AS (SELECT * FROM unnest(%s::uuid[], %s::integer[], %s::integer[], "
         "%s::integer[], %s::integer[], %s::integer[], %s::bigint[], %s::bigint[], "
-        "%s::bigint[]) "
-        "AS w (agent, branch, expected, epoch, messages, errors, input, output, cost)), "
+        f"%s::bigint[]{', %s::bigint[]' * len(cached)}) AS w "
+        f"({', '.join((*_WANTED, *cached))})), "
         "placed AS MATERIALIZED (SELECT w.*, a.session, s.change, COALESCE(("
         f"SELECT m.{quote('message_id')} + 1 FROM {messages} m "
         f"WHERE m.{quote('agent_id')} = w.agent AND m.{quote('branch')} = w.branch "
@@ -121,16 +152,25 @@ def _append_sql(connection: BaseDatabaseWrapper) -> str:
     )
 
 
-def _count_sql(connection: BaseDatabaseWrapper) -> str:
+_WANTED = (
+    "agent",
+    "branch",
+    "expected",
+    "epoch",
+    "messages",
+    "errors",
+    "input_tokens",
+    "output_tokens",
+    "cost",
+)
+
+
+def _count_sql(connection: BaseDatabaseWrapper, shape: _Shape) -> str:
     quote = connection.ops.quote_name
     # Tokens stay unknown, which is NULL, until a number is added.
     tokens = "".join(
-        f"{quote(name)} = COALESCE(s.{quote(name)} + p.{added}, s.{quote(name)}, p.{added}), "
-        for name, added in (
-            ("input_tokens", "input"),
-            ("output_tokens", "output"),
-            ("cost", "cost"),
-        )
+        f"{quote(name)} = COALESCE(s.{quote(name)} + p.{name}, s.{quote(name)}, p.{name}), "
+        for name in ("input_tokens", "output_tokens", "cost", *(_CACHED if shape.cached else ()))
     )
     return (
         f", counted AS (UPDATE {quote(_sessions.db_table)} s SET "

@@ -50,11 +50,30 @@ ROW_FIELDS: tuple[models.Field[Any, Any], ...] = tuple(
 )
 """The fields in the order of the values of a row for :func:`append`."""
 
-ALL_FIELDS: tuple[models.Field[Any, Any], ...] = (
+EMPTY_FIELDS: Mapping[str, Any] = {
+    "external_id": None,
+    "author": "",
+    "cache_read_tokens": None,
+    "cache_write_tokens": None,
+}
+"""The fields that most messages leave empty, and what they are then. They follow those of
+:data:`ROW_FIELDS` if a row of the statement has one, so that other appends do not pay for them."""
+
+WIDE_FIELDS: tuple[models.Field[Any, Any], ...] = (
     *ROW_FIELDS,
-    *(field for field in _fields.values() if field not in ROW_FIELDS),
+    *(_fields[name] for name in EMPTY_FIELDS),
+)
+
+ALL_FIELDS: tuple[models.Field[Any, Any], ...] = (
+    *WIDE_FIELDS,
+    *(field for field in _fields.values() if field not in WIDE_FIELDS),
 )
 """All fields, in the order of the values of a row for :func:`insert`."""
+
+
+def row_fields(rows: Sequence[Sequence[Any]]) -> tuple[models.Field[Any, Any], ...]:
+    """Return the fields of rows, which all have the same."""
+    return ROW_FIELDS if len(rows[0]) == len(ROW_FIELDS) else WIDE_FIELDS
 
 
 def append(
@@ -69,7 +88,7 @@ def append(
 ) -> int | None:
     """Append messages: all of them or none.
 
-    ``rows`` has database values in the order of :data:`ROW_FIELDS`. Returns the first position;
+    ``rows`` has database values in the order of :func:`row_fields`. Returns the first position;
     None if the agent was deleted, a condition does not hold, or another writer got the position.
     """
     connection = connections[using]
@@ -79,10 +98,18 @@ def append(
     together = rows[:1] if on_sqlite else rows
     many = ANY_NUMBER if in_arrays else len(together)
     counts = counting is not None and vendor == "postgresql"
-    shape = (vendor, many, expected is not None, epoch is not None, counts)
+    shape = _AppendShape(
+        vendor,
+        many,
+        expected is not None,
+        epoch is not None,
+        len(rows[0]) > len(ROW_FIELDS),
+        counts,
+        counts and counting is not None and counting.has_cached,
+    )
     sql = _append_statements.get(shape)
     if sql is None:
-        sql = _append_statements[shape] = _append_sql(connection, *shape)
+        sql = _append_statements[shape] = _append_sql(connection, shape)
     parameters: list[Any] = [branch]
     if in_arrays:
         parameters += map(array_literal, zip(*rows, strict=True))
@@ -96,7 +123,7 @@ def append(
     if expected is not None:
         parameters.append(expected)
     if counting is not None and counts:
-        parameters += _counted_values(connection, counting)
+        parameters += _counted_values(connection, counting, shape.cached)
     if on_sqlite:
         alone = len(rows) == 1 and counting is None
         with (cursors.quick_cursor if alone else cursors.sqlite_transaction)(connection) as cursor:
@@ -132,11 +159,11 @@ def _write_more(
     if rows:
         position, *same = first
         cursor.executemany(
-            _more_sql(connection),
+            _more_sql(connection, row_fields(rows)),
             [(*row, *same, number) for number, row in enumerate(rows, position + 1)],
         )
     if counting is not None:
-        cursor.execute(_count_sql(connection), _counted_values(connection, counting))
+        _execute_count(connection, cursor, counting)
 
 
 class CounterUpdate(NamedTuple):
@@ -146,20 +173,32 @@ class CounterUpdate(NamedTuple):
     spent: Usage
     at: datetime
 
+    @property
+    def has_cached(self) -> bool:
+        """Whether tokens of a provider's cache are counted, which most calls do not report."""
+        return self.spent.has_cached
+
 
 def update_counters(using: str, counting: CounterUpdate) -> None:
     """Update a session's counters and last activity. Several times faster than the ORM."""
     connection = connections[using]
     with cursors.quick_cursor(connection) as cursor:
-        cursor.execute(_count_sql(connection), _counted_values(connection, counting))
+        _execute_count(connection, cursor, counting)
+
+
+def _execute_count(connection: BaseDatabaseWrapper, cursor: Any, counting: CounterUpdate) -> None:
+    cached = counting.has_cached
+    cursor.execute(_count_sql(connection, cached), _counted_values(connection, counting, cached))
 
 
 def update_all_counters(using: str, updates: Sequence[CounterUpdate]) -> None:
     """Update the counters of several sessions; the same as :func:`update_counters` for each."""
     connection = connections[using]
+    cached = any(update.has_cached for update in updates)
     with cursors.quick_cursor(connection) as cursor:
         cursor.executemany(
-            _count_sql(connection), [_counted_values(connection, update) for update in updates]
+            _count_sql(connection, cached),
+            [_counted_values(connection, update, cached) for update in updates],
         )
 
 
@@ -243,28 +282,34 @@ def free_at_epoch(using: str, session: UUID, epoch: int | None) -> RawSQL:
     )
 
 
+class _AppendShape(NamedTuple):
+    """What the SQL of an append depends on."""
+
+    vendor: str
+    rows: int
+    expected: bool
+    epoch: bool
+    wide: bool
+    counting: bool
+    cached: bool
+
+
 # Building the SQL takes as long as running it, and there are few variants.
-_append_statements: dict[tuple[str, int, bool, bool, bool], str] = {}
-_count_statements: dict[str, str] = {}
+_append_statements: dict[_AppendShape, str] = {}
+_count_statements: dict[tuple[str, bool], str] = {}
 _SAME = ("session_id", "agent_id", "branch", "revision", "change")
 """The columns of which all messages of an append have the same value."""
 ANY_NUMBER = -1
 """Any number of rows: the statement is the same."""
 
 
-def _append_sql(
-    connection: BaseDatabaseWrapper,
-    vendor: str,
-    rows: int,
-    expected: bool,
-    epoch: bool,
-    counting: bool,
-) -> str:
-    quote = connection.ops.quote_name
-    names = [f"c{index}" for index in range(len(ROW_FIELDS))]
+def _append_sql(connection: BaseDatabaseWrapper, shape: _AppendShape) -> str:
+    quote, vendor, rows = connection.ops.quote_name, shape.vendor, shape.rows
+    fields = WIDE_FIELDS if shape.wide else ROW_FIELDS
+    names = [f"c{index}" for index in range(len(fields))]
     number = "%s::integer" if vendor == "postgresql" else "%s"
     table = parameter_table(
-        vendor, rows, names, [field.cast_db_type(connection) for field in ROW_FIELDS]
+        vendor, rows, names, [field.cast_db_type(connection) for field in fields]
     )
     sessions = quote(Session._meta.db_table)
     lock = _APPENDING.get(vendor)
@@ -276,14 +321,14 @@ def _append_sql(
             f" AND (SELECT l.{quote('change')} FROM {sessions} l "
             f"WHERE l.{quote('id')} = a.{quote('session_id')}{lock}) = s.{quote('change')}"
         )
-    columns = [quote(cursors.column_name(field)) for field in ROW_FIELDS]
+    columns = [quote(cursors.column_name(field)) for field in fields]
     columns += map(quote, (*_SAME, "message_id"))
     conditions = "".join(
         [
             unchanged,
             # A redaction raises the change number too.
-            f" AND s.{quote('redaction_epoch')} = %s" if epoch else "",
-            " AND n.next = %s" if expected else "",
+            f" AND s.{quote('redaction_epoch')} = %s" if shape.epoch else "",
+            " AND n.next = %s" if shape.expected else "",
         ]
     )
     # A single row that conflicts is skipped; of several rows, some might be inserted.
@@ -305,26 +350,30 @@ def _append_sql(
         f"CROSS JOIN {sessions} s WHERE a.{quote('id')} = %s "
         f"AND s.{quote('id')} = a.{quote('session_id')}{conditions}{conflict}{returning}"
     )
-    if not counting:
+    if not shape.counting:
         return insert_sql
     # Counts only if rows were inserted; an error undoes both.
     return (
-        f"WITH written AS ({insert_sql}), counted AS ({_count_sql(connection)} "
+        f"WITH written AS ({insert_sql}), counted AS ({_count_sql(connection, shape.cached)} "
         f"AND EXISTS (SELECT 1 FROM written)) SELECT {quote('message_id')} FROM written"
     )
 
 
-def _more_sql(connection: BaseDatabaseWrapper) -> str:
+def _more_sql(connection: BaseDatabaseWrapper, fields: Sequence[models.Field[Any, Any]]) -> str:
     quote = connection.ops.quote_name
-    columns = [*map(cursors.column_name, ROW_FIELDS), *_SAME, "message_id"]
+    columns = [*map(cursors.column_name, fields), *_SAME, "message_id"]
     return (
         f"INSERT INTO {quote(_messages.db_table)} ({', '.join(map(quote, columns))}) "
         f"VALUES ({', '.join(['%s'] * len(columns))})"
     )
 
 
-def _count_sql(connection: BaseDatabaseWrapper) -> str:
-    sql = _count_statements.get(connection.vendor)
+_TOKENS = ("input_tokens", "output_tokens", "cost")
+_CACHED = ("cache_read_tokens", "cache_write_tokens")
+
+
+def _count_sql(connection: BaseDatabaseWrapper, cached: bool) -> str:
+    sql = _count_statements.get((connection.vendor, cached))
     if sql is not None:
         return sql
     quote = connection.ops.quote_name
@@ -341,23 +390,29 @@ def _count_sql(connection: BaseDatabaseWrapper) -> str:
         )
     ) + "".join(
         f"{quote(name)} = COALESCE({quote(name)} + {parameter}, {quote(name)}, {parameter}), "
-        for name in ("input_tokens", "output_tokens", "cost")
+        for name in (*_TOKENS, *(_CACHED if cached else ()))
     )
-    sql = _count_statements[connection.vendor] = (
+    sql = _count_statements[connection.vendor, cached] = (
         f"UPDATE {quote(_sessions.db_table)} SET {increments}{quote('last_activity_at')} = %s, "
         f"{quote('updated_at')} = %s WHERE {quote('id')} = %s"
     )
     return sql
 
 
-def _counted_values(connection: BaseDatabaseWrapper, counting: CounterUpdate) -> list[Any]:
+def _counted_values(
+    connection: BaseDatabaseWrapper, counting: CounterUpdate, cached: bool
+) -> list[Any]:
     at = connection.ops.adapt_datetimefield_value(counting.at)
     spent = counting.spent
     read, written = spent.input_tokens, spent.output_tokens
     cost = spent.cost
     session = counting.session.hex
     counts = spent.messages, spent.errors, spent.errors > 0
-    return [*counts, read, read, written, written, cost, cost, at, at, session]
+    values = [*counts, read, read, written, written, cost, cost]
+    if cached:
+        kept, stored = spent.cache_read_tokens, spent.cache_write_tokens
+        values += [kept, kept, stored, stored]
+    return [*values, at, at, session]
 
 
 def parameter_table(vendor: str, rows: int, names: list[str], types: list[str | None]) -> str:

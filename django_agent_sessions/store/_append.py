@@ -31,7 +31,7 @@ from django_agent_sessions.values.run_context import current_run
 
 from ._base import tracked_atomic, write
 from ._message_updates import update_row
-from ._queries import lock_session_row, next_position, positions_of
+from ._queries import conversation, lock_session_row, next_position, positions_of
 from ._rows import MessageRow, database_values, message_rows, split_into_statements, total_usage
 from ._statement_sizes import check_statement_size
 
@@ -195,8 +195,10 @@ class AppendWrite:
             self.uploads.create_references()
 
     def _attempt(self, unsure: bool) -> None:
-        if self.tried and self._was_written():
-            return
+        if self.tried:
+            if self._was_written():
+                return
+            self._require_free_external_ids()
         if self.fits_group and self._is_all_or_nothing():
             with suppress(RetryError):
                 return self.insert()
@@ -231,6 +233,16 @@ class AppendWrite:
         key, position = positions.popitem()
         self.first = position - keys.index(key)
         return True
+
+    def _require_free_external_ids(self) -> None:
+        """Raise if a message of the branch has an external id of the new ones."""
+        names = [row.external_id for row in self.new if row.external_id is not None]
+        if not names:
+            return
+        rows = conversation(self.using, self.agent).filter(external_id__in=names)
+        if (taken := rows.values_list("pk", flat=True).first()) or len(set(names)) < len(names):
+            other = f"message {taken}" if taken else "another of these messages"
+            raise SessionConflictError(f"{self.what}: {other} has the same external id")
 
     def _expected(self) -> int | None:
         """Return the expected position after what an earlier attempt wrote there."""
@@ -272,6 +284,7 @@ class AppendWrite:
         current_epoch = agents.values_list("session__redaction_epoch", flat=True).first()
         if current_epoch is None:
             raise SessionNotFoundError(f"{self.what}: the agent was deleted")
+        self._require_free_external_ids()
         if self.append.epoch not in (None, current_epoch):
             raise StaleSessionError(
                 f"{self.what}: content was redacted; reload the session and retry"

@@ -61,6 +61,8 @@ def move_counters(sessions: QuerySet[Session], by: Usage) -> int:
         **(_added_errors(by.errors) if by.errors else {}),
         **_added("input_tokens", by.input_tokens),
         **_added("output_tokens", by.output_tokens),
+        **_added("cache_read_tokens", by.cache_read_tokens),
+        **_added("cache_write_tokens", by.cache_write_tokens),
         **_added("cost", by.cost),
     )
 

@@ -49,7 +49,13 @@ def session_record(row: Any) -> SessionRecord:
         metadata=row.metadata,
         redaction_epoch=row.redaction_epoch,
         usage=Usage(
-            row.message_count, row.input_tokens, row.output_tokens, row.cost, row.error_count
+            row.message_count,
+            row.input_tokens,
+            row.output_tokens,
+            row.cost,
+            row.error_count,
+            row.cache_read_tokens,
+            row.cache_write_tokens,
         ),
         legal_hold=row.legal_hold,
         created_at=row.created_at,
@@ -159,6 +165,8 @@ class FirstWrite:
             spent = total_usage(self._append.new)
             session.message_count = spent.messages
             session.input_tokens, session.output_tokens = spent.input_tokens, spent.output_tokens
+            session.cache_read_tokens = spent.cache_read_tokens
+            session.cache_write_tokens = spent.cache_write_tokens
             session.cost = spent.cost
             session.error_count, session.has_errors = spent.errors, spent.errors > 0
 

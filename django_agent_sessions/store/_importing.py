@@ -48,11 +48,12 @@ from ._store import StoreOperations
 from ._turns import import_costs
 
 _MAX_COUNT = 2**40
-_ROW_NAMES = tuple(field.name for field in message_writes.ROW_FIELDS)
+_ROW_NAMES = tuple(field.name for field in message_writes.WIDE_FIELDS)
 _key = SessionMessage._meta.get_field("id")
 _redacted_at = SessionMessage._meta.get_field("redacted_at")
-COUNT_COLUMNS = ("input_tokens", "output_tokens", "latency_ms")
-"""Columns with token counts and the latency."""
+CACHE_COLUMNS = ("cache_read_tokens", "cache_write_tokens")
+COUNT_COLUMNS = ("input_tokens", "output_tokens", *CACHE_COLUMNS, "latency_ms")
+"""Columns with token counts and the latency; ``CACHE_COLUMNS`` are the tokens of a cache."""
 
 MAX_COST = 2**60
 """The limit of an imported cost, in billionths."""
@@ -75,6 +76,8 @@ class ImportedMessage:
     redaction: UUID | None = None
     revision: int = 0
     model: str = ""
+    external_id: str | None = None
+    author: str = ""
     feedback: Sequence[ImportedFeedback] = ()
     figures: Mapping[str, int | None] = field(default_factory=dict)
     had_error: bool = False
@@ -123,14 +126,16 @@ class ImportedRow:
         return self._original.hashes | self.row.hashes
 
     def values(self, using: str, agent: AgentRecord) -> list[Any]:
-        """Return the database values, in the order of :data:`statements.PLACED_FIELDS`."""
+        """Return the database values, in the order of :data:`message_writes.ALL_FIELDS`."""
         message, connection = self.message, connections[using]
         same = self._original is self.row
         payload, text = self.row.texts
         columns = dict(
             zip(
                 _ROW_NAMES,
-                *database_values([self.row], agent.session, connection, self.row.updated_at),
+                *database_values(
+                    [self.row], agent.session, connection, self.row.updated_at, whole=True
+                ),
                 strict=True,
             )
         )
@@ -166,7 +171,13 @@ def _row(dialect: str, payload: Any, message: ImportedMessage) -> MessageRow:
     if isinstance(payload, CorruptPayload):
         payload = _validated_text(payload)
     new = NewMessage(
-        payload, message.id, message.created_at, message.updated_at, model=message.model
+        payload,
+        message.id,
+        message.created_at,
+        message.updated_at,
+        model=message.model,
+        external_id=message.external_id,
+        author=message.author,
     )
     return MessageRow(dialect, new, message.run_id)
 
@@ -349,6 +360,13 @@ class ImportStore(StoreOperations):
         rows = SessionMessage.objects.using(self.using).filter(agent=agent.id).order_by()
         return {(b, p): key for b, p, key in rows.values_list("branch", "message_id", "pk")}
 
+    @retry_reads
+    def external_ids(self, agent: AgentRecord) -> set[tuple[int, str | None]]:
+        """Return the external ids of an agent's messages, with their branches."""
+        rows = SessionMessage.objects.using(self.using).filter(agent=agent.id).order_by()
+        known = rows.filter(external_id__isnull=False)
+        return set(known.values_list("branch", "external_id"))
+
     def import_branches(
         self,
         agent: AgentRecord,
@@ -400,5 +418,7 @@ def _count_messages(using: str, session: UUID) -> dict[str, Any]:
         error_count=error_count(),
         input_tokens=Sum("input_tokens"),
         output_tokens=Sum("output_tokens"),
+        cache_read_tokens=Sum("cache_read_tokens"),
+        cache_write_tokens=Sum("cache_write_tokens"),
     )
     return {**totals, **set_error_count(totals["error_count"])}

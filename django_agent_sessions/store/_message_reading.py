@@ -42,6 +42,10 @@ RECORD_COLUMNS = (
     "input_tokens",
     "output_tokens",
     "has_error",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "external_id",
+    "author",
 )
 
 
@@ -141,9 +145,9 @@ def _decode(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> Iterator[tup
 def _message_records(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> list[MessageRecord]:
     records = []
     for row in rows:
-        *values, input_tokens, output_tokens, has_error = row
-        usage = Usage(1, input_tokens, output_tokens, errors=int(has_error))
-        record = MessageRecord._make([*values, usage])
+        *values, read, written, has_error, cache_read, cache_write, external_id, author = row
+        usage = Usage(1, read, written, None, int(has_error), cache_read, cache_write)
+        record = MessageRecord._make([*values, usage, external_id, author])
         if isinstance(record.content, CorruptPayload):
             log_corrupt(agent, record.message_id, "skipped")
         else:

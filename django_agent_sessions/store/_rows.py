@@ -19,7 +19,7 @@ from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.shared_text import without_text
 from django_agent_sessions.sql import message_writes
-from django_agent_sessions.values.ids import MAX_ID_LENGTH, new_id
+from django_agent_sessions.values.ids import MAX_ID_LENGTH, new_id, validate_id
 from django_agent_sessions.values.prices import cost_of
 from django_agent_sessions.values.records import MessageRecord, NewMessage, Usage
 
@@ -93,8 +93,12 @@ class MessageRow:
         self.model = _column_text(message.model) if isinstance(message, NewMessage) else ""
         if usage is not None:
             self._summary = self._summary._replace(
-                input_tokens=usage.input_tokens, output_tokens=usage.output_tokens
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                cache_read_tokens=usage.cache_read_tokens,
+                cache_write_tokens=usage.cache_write_tokens,
             )
+        self.external_id, self.author = _names(message)
 
     @property
     def hashes(self) -> set[str]:
@@ -121,9 +125,11 @@ class MessageRow:
     @property
     def usage(self) -> Usage:
         """What the session's counters add up."""
-        tokens = self._summary.input_tokens, self._summary.output_tokens
+        summary = self._summary
+        tokens = summary.input_tokens, summary.output_tokens
         cost = cost_of(self._prices, self.model, *tokens) if self._prices else None
-        return Usage(1, *tokens, cost, int(self._summary.has_error))
+        cached = summary.cache_read_tokens, summary.cache_write_tokens
+        return Usage(1, *tokens, cost, int(summary.has_error), *cached)
 
     def neutral_columns(self) -> dict[str, Any]:
         """Return the columns that change with the payload."""
@@ -139,8 +145,8 @@ class MessageRow:
         return stored_payload(self.id, self._payload, self._summary.text, session)
 
     def values(self, session: UUID, created_at: str, updated_at: str) -> list[Any]:
-        """Return the database values, in the order of :data:`statements.ROW_FIELDS`."""
-        role, text, input_tokens, output_tokens, latency_ms, has_error = self._summary
+        """Return the database values, in the order of :data:`message_writes.ROW_FIELDS`."""
+        role, text, input_tokens, output_tokens, latency_ms, has_error, *_ = self._summary
         # Hexadecimal digits are valid on every database, with or without a UUID type.
         return [
             self.id.hex,
@@ -157,6 +163,12 @@ class MessageRow:
             updated_at,
         ]
 
+    @property
+    def more_values(self) -> tuple[Any, ...]:
+        """The database values of :data:`message_writes.EMPTY_FIELDS`, in this order."""
+        cached = self._summary.cache_read_tokens, self._summary.cache_write_tokens
+        return self.external_id, self.author, *cached
+
     def record(self, message_id: int) -> MessageRecord:
         return MessageRecord(
             id=self.id,
@@ -169,7 +181,23 @@ class MessageRow:
             created_at=self.created_at,
             updated_at=self.updated_at,
             usage=self.usage,
+            external_id=self.external_id,
+            author=self.author,
         )
+
+
+_NO_MORE_VALUES = tuple(message_writes.EMPTY_FIELDS.values())
+
+
+def _names(message: Any) -> tuple[str | None, str]:
+    """Return a new message's external id and author."""
+    if not isinstance(message, NewMessage):
+        return None, ""
+    external_id, author = message.external_id, message.author
+    return (
+        None if external_id is None else validate_id(external_id, "external_id"),
+        validate_id(author, "author") if author else "",
+    )
 
 
 def _column_text(model: object) -> str:
@@ -188,11 +216,17 @@ def message_rows(
 
 
 def database_values(
-    rows: Sequence[MessageRow], session: UUID, connection: BaseDatabaseWrapper, now: datetime
+    rows: Sequence[MessageRow],
+    session: UUID,
+    connection: BaseDatabaseWrapper,
+    now: datetime,
+    *,
+    whole: bool = False,
 ) -> list[list[Any]]:
-    """Return the database values of rows, in the order of :data:`statements.ROW_FIELDS`.
+    """Return the database values of rows, in the order of :func:`message_writes.row_fields`.
 
-    ``now`` is the aware time that most rows of a batch have.
+    ``now`` is the aware time that most rows of a batch have. ``whole`` adds the fields that may be
+    left out.
     """
     # Adapting a time takes as long as the rest of the row.
     times = {id(now): str(connection.ops.adapt_datetimefield_value(now))}
@@ -203,7 +237,11 @@ def database_values(
             text = times[id(time)] = str(_created_at.get_db_prep_save(time, connection))
         return text
 
-    return [row.values(session, adapt(row.created_at), adapt(row.updated_at)) for row in rows]
+    values = [row.values(session, adapt(row.created_at), adapt(row.updated_at)) for row in rows]
+    more = [row.more_values for row in rows]
+    if whole or any(each != _NO_MORE_VALUES for each in more):
+        return [[*each, *others] for each, others in zip(values, more, strict=True)]
+    return values
 
 
 def total_usage(rows: Sequence[MessageRow]) -> Usage:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ._feedback import MAX_COMMENT, is_feedback_value, valid_feedback_source
 from ._imported_feedback import ImportedFeedback
 from ._importing import (
+    CACHE_COLUMNS,
     COUNT_COLUMNS,
     MAX_COST,
     ImportedMessage,
@@ -24,6 +25,7 @@ from ._reviews import (
 )
 
 __all__ = [
+    "CACHE_COLUMNS",
     "COUNT_COLUMNS",
     "MAX_COMMENT",
     "MAX_COST",

@@ -22,6 +22,9 @@ class Usage:
         output_tokens: Tokens of the models' output, or None.
         cost: The cost by ``PRICES``, in billionths of its currency; None if it is unknown.
         errors: Number of messages that report an error.
+        cache_read_tokens: Those of the input tokens that were read from the provider's prompt
+            cache, or None.
+        cache_write_tokens: Those of the input tokens that were written to it, or None.
     """
 
     messages: int = 0
@@ -29,6 +32,13 @@ class Usage:
     output_tokens: int | None = None
     cost: int | None = None
     errors: int = 0
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+    @property
+    def has_cached(self) -> bool:
+        """Whether tokens of a prompt cache were reported."""
+        return self.cache_read_tokens is not None or self.cache_write_tokens is not None
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -37,6 +47,8 @@ class Usage:
             add_known(self.output_tokens, other.output_tokens),
             add_known(self.cost, other.cost),
             self.errors + other.errors,
+            add_known(self.cache_read_tokens, other.cache_read_tokens),
+            add_known(self.cache_write_tokens, other.cache_write_tokens),
         )
 
 
@@ -216,6 +228,8 @@ class NewMessage:
         updated_at: When it was last modified; None for ``created_at``.
         usage: The tokens of the model's call that wrote it, for formats whose payloads have none.
         model: The name of the model that wrote it; empty if it is unknown.
+        external_id: A client's or framework's key of it, unique on each branch of the agent.
+        author: Primary key of the user who wrote it, as text, if that is not the session's owner.
     """
 
     payload: Any
@@ -224,6 +238,8 @@ class NewMessage:
     updated_at: datetime | None = None
     usage: Usage | None = None
     model: str = ""
+    external_id: str | None = None
+    author: str = ""
 
 
 class MessageRecord(NamedTuple):
@@ -240,6 +256,8 @@ class MessageRecord(NamedTuple):
         created_at: When the message was created.
         updated_at: When the row was last modified.
         usage: What it adds to the session's counters.
+        external_id: A client's or framework's key of it, if it has one.
+        author: Primary key of the user who wrote it, as text, if that is not the session's owner.
     """
 
     id: UUID
@@ -252,6 +270,8 @@ class MessageRecord(NamedTuple):
     created_at: datetime
     updated_at: datetime
     usage: Usage = Usage()
+    external_id: str | None = None
+    author: str = ""
 
     @property
     def content(self) -> Any:

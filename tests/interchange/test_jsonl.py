@@ -143,7 +143,7 @@ def test_no_column_is_forgotten():
     # An import makes no forks: nobody there has what these were copied from.
     of_forks = {"forked_from"}
     # By which writers and streams of this database find out what was committed.
-    of_writers = {"last_write", "change"}
+    of_writers = {"last_write", "change", "removed_messages"}
     of_writers |= {"redaction_change", "header_change", "feedback_change"}
     for model, written in (
         (Session, SESSION_COLUMNS),

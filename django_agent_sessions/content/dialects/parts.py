@@ -111,6 +111,12 @@ class Summary(NamedTuple):
     has_error: bool = False
     """Whether a part has the status ``"error"``, such as the result of a tool that failed."""
 
+    cache_read_tokens: int | None = None
+    """Those of the input tokens that were read from a prompt cache; ``None`` if unknown."""
+
+    cache_write_tokens: int | None = None
+    """Those of the input tokens that were written to it; ``None`` if unknown."""
+
 
 EMPTY_SUMMARY = Summary("", "", None, None, None)
 """The summary of an invalid payload."""
