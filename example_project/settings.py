@@ -96,6 +96,8 @@ STATIC_URL = "static/"
 # Pictures in a message come as base64, which is a third longer.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 LOGIN_URL = "login"
+# Name and password of the demo's only user, which its login page shows.
+DEMO_LOGIN = os.environ.get("EXAMPLE_DEMO_LOGIN", "")
 LOGIN_REDIRECT_URL = "chat:home"
 LOGOUT_REDIRECT_URL = "login"
 

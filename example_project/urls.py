@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import include, path
@@ -13,7 +14,14 @@ from .token_view import TokenView
 
 urlpatterns = [
     path("", include("example_project.chat.urls")),
-    path("login/", LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path(
+        "login/",
+        LoginView.as_view(
+            redirect_authenticated_user=True,
+            extra_context={"demo_login": getattr(settings, "DEMO_LOGIN", "")},
+        ),
+        name="login",
+    ),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("admin/", admin.site.urls),
     path("api/agent-sessions/", include("django_agent_sessions.rest.urls")),

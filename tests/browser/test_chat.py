@@ -47,6 +47,7 @@ def test_a_chat_from_its_first_message_to_its_end(enter):
     expect(page.get_by_role("heading", name="The weather")).to_be_visible()
 
     page.get_by_role("button", name="Redact your message: My card").click()
+    page.get_by_label("The whole message").check()
     page.get_by_role("button", name="Preview").click()
     expect(page.get_by_role("dialog").get_by_text(SECRET)).to_be_visible()
     page.get_by_label("Reason").fill("it is mine")

@@ -16,8 +16,9 @@ API = "/api/agent-sessions/sessions/"
 def redact(page, text=None):
     page.get_by_role("button", name="Redact your message").first.click()
     if text:
-        page.get_by_label("A text, everywhere").check()
         page.get_by_label("The text").fill(text)
+    else:
+        page.get_by_label("The whole message").check()
     page.get_by_role("button", name="Preview").click()
     page.get_by_label("Reason").fill("it is mine")
     page.get_by_role("button", name="Redact permanently").click()

@@ -73,6 +73,7 @@ class Command(BaseCommand):
                 **os.environ,
                 "DJANGO_SETTINGS_MODULE": "example_project.settings",
                 "EXAMPLE_DATABASE": str(database),
+                "EXAMPLE_DEMO_LOGIN": LOGIN,
             }
             try:
                 self._run_steps(report, database, environment)

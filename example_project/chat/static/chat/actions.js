@@ -21,7 +21,7 @@ export class Actions {
     this.#page = page;
     this.#reading = reading;
     this.#onDeleted = onDeleted;
-    for (const [id, shape] of [["rename", "pencil"], ["archive", "archive"], ["delete", "trash"]]) byId(id).append(icon(shape));
+    for (const [id, shape] of [["rename", "pencil"], ["archive", "archive"], ["delete", "trash"]]) byId(id).prepend(icon(shape));
     byId("rename").addEventListener("click", () => this.#rename());
     byId("archive").addEventListener("click", () => this.#archive());
     byId("delete").addEventListener("click", () => this.#delete());

@@ -31,6 +31,7 @@ export function header(session) {
   const archive = byId("archive");
   archive.setAttribute("aria-label", session.archived_at ? gettext("Restore this chat from the archive") : gettext("Archive this chat"));
   archive.title = session.archived_at ? gettext("Restore from the archive") : gettext("Archive");
+  archive.querySelector("span").textContent = session.archived_at ? gettext("Restore") : gettext("Archive");
   archive.setAttribute("aria-pressed", String(Boolean(session.archived_at)));
 }
 

@@ -18,9 +18,9 @@ export function redact(message, { texts, hasItsWords, before, done }) {
   const marked = selectedIn(message);
   const text = el("input", { id: "redact-text", name: "text", maxlength: "1000", autocomplete: "off", value: marked });
   const reason = el("textarea", { id: "redact-reason", name: "reason", rows: "2", maxlength: "1000" });
-  const whole = el("input", { type: "radio", name: "what", value: "whole", checked: !marked });
-  const part = el("input", { type: "radio", name: "what", value: "text", checked: Boolean(marked) });
-  const textRow = el("p", { class: "under", hidden: !marked }, el("label", { for: "redact-text", text: gettext("The text") }), text);
+  const whole = el("input", { type: "radio", name: "what", value: "whole" });
+  const part = el("input", { type: "radio", name: "what", value: "text", checked: true });
+  const textRow = el("p", { class: "under" }, el("label", { for: "redact-text", text: gettext("The text") }), text);
   const shown = el("div", { class: "preview", role: "status" });
   const reasonRow = el("p", { hidden: true }, el("label", { for: "redact-reason", text: gettext("Reason (stored in the audit trail)") }), reason);
   let seen = "";
@@ -44,7 +44,7 @@ export function redact(message, { texts, hasItsWords, before, done }) {
     title: gettext("Redact your message"),
     confirm: gettext("Preview"),
     body: [
-      el("fieldset", { class: "choice" }, el("legend", { class: "unseen", text: gettext("What") }), el("label", {}, whole, " ", gettext("The whole message")), el("label", {}, part, " ", gettext("A text, everywhere in this chat")), textRow),
+      el("fieldset", { class: "choice" }, el("legend", { class: "unseen", text: gettext("What") }), el("label", {}, part, " ", gettext("A text, everywhere in this chat")), textRow, el("label", {}, whole, " ", gettext("The whole message"))),
       shown,
       reasonRow,
     ],
@@ -74,7 +74,7 @@ export function redact(message, { texts, hasItsWords, before, done }) {
   });
   for (const each of [whole, part]) each.addEventListener("change", reset);
   text.addEventListener("input", reset);
-  if (marked) text.focus();
+  text.focus();
 }
 
 /** What is marked on the page, if it is of this message. */

@@ -178,7 +178,7 @@ function makeRow(id) {
     link,
     fill(session) {
       name.textContent = session.title || gettext("Untitled");
-      facts.replaceChildren(when(session.last_activity_at), el("span", { text: count(session.message_count) }));
+      facts.replaceChildren(when(session.last_activity_at));
       if (session.legal_hold) facts.append(el("span", { class: "chip", text: gettext("held") }));
     },
     current(is) {
@@ -187,5 +187,3 @@ function makeRow(id) {
     },
   };
 }
-
-const count = (number) => interpolate(ngettext("%s message", "%s messages", number), [number]);

@@ -3,6 +3,9 @@
 import { el, icon, language, when } from "./dom.js";
 import { drawPart } from "./parts.js";
 
+/** The agents that chats of one agent have; the chat's heading says which SDK runs it. */
+const OWN_AGENTS = new Set(["", "default", "concierge"]);
+
 const isResult = (part) => part.kind === "tool_result";
 
 /** Whether a message only brings the results of tools. */
@@ -200,13 +203,13 @@ export class Transcript {
 
   #head(message) {
     const mine = side(message) === "user";
-    const head = el("p", { class: "by" }, el("span", { class: "name", text: mine ? gettext("You") : message.agent && message.agent !== "default" ? message.agent : gettext("Agent") }));
+    const head = el("p", { class: "by" }, el("span", { class: "name", text: mine ? gettext("You") : OWN_AGENTS.has(message.agent) ? gettext("Agent") : message.agent }));
     head.append(when(message.created_at));
     if (message.redacted_at) head.append(el("span", { class: "chip warn", title: interpolate(gettext("Redacted %s"), [new Date(message.redacted_at).toLocaleString(language)]), text: gettext("redacted") }));
     if (mine && message.id && !this.readOnly) {
       const said = textOf(message).slice(0, 40);
       head.append(
-        el("button", { type: "button", class: "icon redact", title: gettext("Redact"), "aria-label": said ? interpolate(gettext("Redact your message: %s"), [said]) : gettext("Redact your message"), on: { click: () => this.#onRedact(message.id) } }, icon("erase")),
+        el("button", { type: "button", class: "quiet redact", "aria-label": said ? interpolate(gettext("Redact your message: %s"), [said]) : gettext("Redact your message"), on: { click: () => this.#onRedact(message.id) } }, icon("erase"), gettext("Redact")),
       );
     }
     return head;
