@@ -16,10 +16,11 @@ const unanswered = new Set();
 const transport = new DefaultChatTransport({
   api,
   headers,
-  // The server has the conversation: send the last message only.
+  // The server has the conversation: send the user's last message only. After an error it is sent
+  // again, and followed by the beginning of an answer.
   prepareSendMessagesRequest: ({ id, messages, trigger, messageId, headers }) => ({
     headers,
-    body: { id, message: messages.at(-1), trigger, messageId },
+    body: { id, message: messages.findLast(one => one.role === 'user'), trigger, messageId },
   }),
   // The answer may just have ended; the server still sends it for some seconds.
   prepareReconnectToStreamRequest: ({ id }) => ({

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
 
-from .stream_writer import KEEP_ALIVE
+from .stream_writer import CUT, KEEP_ALIVE, error_end
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +33,12 @@ class Answer:
 
     epoch: int
     """The session's redaction epoch when the answer began."""
+
+    is_known: bool = False
+    """Whether the message must have been sent before."""
+
+    repeats: bool = False
+    """Whether the session has the message already, without an answer."""
 
     id: str = field(default_factory=lambda: str(uuid4()))
     buffer: ReplayBuffer | None = None
@@ -108,12 +114,14 @@ class ReplayBuffer:
     async def follow(self) -> AsyncGenerator[bytes]:
         """Yield all chunks from the start, and keep-alive comments during silence.
 
-        It ends early for a reader that is so slow that its next chunk was discarded.
+        It ends early, with an error, for a reader that is so slow that its next chunk was
+        discarded.
         """
         position = 0
         while True:
             changed = self._changed
             if position < self._first:
+                yield error_end(CUT)
                 return
             if new := self._pieces[position - self._first :]:
                 position += len(new)

@@ -20,7 +20,6 @@ from rest_framework.exceptions import ValidationError
 
 from django_agent_sessions.content.dialects.media import image_type
 from django_agent_sessions.exceptions import InvalidIdError
-from django_agent_sessions.rest.problems import Conflict
 from django_agent_sessions.values.ids import validate_id
 
 from .ui_parts import UIPart
@@ -101,6 +100,10 @@ class Chat:
     parts: tuple[str | Attachment, ...] = field(default=(), repr=False)
     """The texts and files in the order in which they were sent."""
 
+    is_repeated: bool = False
+    """Whether the session has the message already, because an earlier answer failed: the inputs
+    are empty then, so that the agent continues without storing the message again."""
+
     _name_suffix: str = field(
         init=False, default_factory=lambda: uuid4().hex[:8], repr=False, compare=False
     )
@@ -114,6 +117,8 @@ class Chat:
     @property
     def strands_input(self) -> list[Any]:
         """The message as content blocks, for ``agent.stream_async``."""
+        if self.is_repeated:
+            return []
         blocks: list[dict[str, Any]] = []
         names: list[str] = []
         for part in self.parts:
@@ -134,6 +139,8 @@ class Chat:
     @property
     def openai_input(self) -> str | list[Any]:
         """The message as input, for ``Runner.run_streamed``."""
+        if self.is_repeated:
+            return []
         if len(self.parts) == 1 and isinstance(self.parts[0], str):
             return self.parts[0]
         content: list[dict[str, Any]] = []
@@ -209,7 +216,15 @@ class ChatRequest:
 
     trigger: str
     message_id: str = ""
+    names: str = ""
+    """The id of the message that is sent again, or of the answer to it that failed."""
+
     parts: tuple[str | Attachment, ...] = field(default=(), repr=False)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the message must have been sent before: the client names another one."""
+        return self.names not in ("", self.message_id)
 
     @property
     def text(self) -> str:
@@ -232,13 +247,12 @@ def parse_chat_request(body: Any, limits: MessageLimits) -> ChatRequest:
         return ChatRequest(chat, REGENERATE)
     if trigger != SUBMIT:
         raise ValidationError({"trigger": [f"Must be {SUBMIT} or {REGENERATE}."]})
-    if body.get("messageId") is not None:
-        raise Conflict("A message that was sent cannot be edited. Send a new message.")
-    message = _last_message(body)
+    names = "" if body.get("messageId") is None else _validate(body["messageId"], "messageId")
+    message = _last_message(body, names)
     key = message.get("id")
     message_id = _validate(key, "message.id") if key not in (None, "") else ""
     parts = _read_parts(message, limits)
-    parsed = ChatRequest(chat, SUBMIT, message_id, parts)
+    parsed = ChatRequest(chat, SUBMIT, message_id, names, parts)
     if _LONE_SURROGATE.search(parsed.text):
         # Most model clients cannot send it, in this turn and in every later one.
         raise _message_error("Contains a lone surrogate: do not split a text within an emoji.")
@@ -249,13 +263,16 @@ def parse_chat_request(body: Any, limits: MessageLimits) -> ChatRequest:
     return parsed
 
 
-def _last_message(body: dict[str, Any]) -> dict[str, Any]:
+def _last_message(body: dict[str, Any], names: str) -> dict[str, Any]:
     message = body.get("message")
     if message is None:
         messages = body.get("messages")
         if not isinstance(messages, list) or not messages:
             raise ValidationError({"messages": ["Must end with the user's message."]})
         message = messages[-1]
+        if len(messages) > 1 and _is_answer(message, names):
+            # The beginning of an answer that failed: the message before it is sent again.
+            message = messages[-2]
     if not isinstance(message, dict):
         raise _message_error("Must be an object with a role and parts.")
     if message.get("role") != "user":
@@ -263,6 +280,11 @@ def _last_message(body: dict[str, Any]) -> dict[str, Any]:
             "The role must be user: other messages are not accepted from a client."
         )
     return message
+
+
+def _is_answer(message: Any, key: str) -> bool:
+    is_assistants = isinstance(message, dict) and message.get("role") == "assistant"
+    return is_assistants and key != "" and message.get("id") == key
 
 
 def _parts(message: dict[str, Any]) -> list[Any]:

@@ -24,7 +24,7 @@ from django_agent_sessions.exceptions import InvalidIdError, SessionConflictErro
 from django_agent_sessions.governance import quotas
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.models.permissions import SessionPermission
-from django_agent_sessions.models.querysets import SessionQuerySet
+from django_agent_sessions.models.querysets import MessageQuerySet, SessionQuerySet
 from django_agent_sessions.models.roles import has_role, owned_by_viewer, store_owner
 from django_agent_sessions.queries import message_pages
 from django_agent_sessions.rest.access import SCOPE, SCOPE_ALL
@@ -37,9 +37,10 @@ from django_agent_sessions.values.ids import new_id, validate_id
 
 from .answers import Answer
 from .chat import Chat, ChatRequest
-from .claims import Claims
+from .claims import Claims, Refusal, Stored
 from .run_registry import runs
 from .runs import Run
+from .sent_before import find_question, stored_after
 from .ui_messages import UIMessage, page_of
 
 
@@ -72,6 +73,8 @@ class ChatSessionAPI(StreamingAPI):
             owner = user if self.owns(session) else store_owner(session)
             quotas.check_bytes(session.owner_id, self.body_size, self.using)
         except Http404:
+            if incoming.is_known:
+                raise Conflict(Refusal.EDITED.value) from None
             quotas.check_bytes(user.pk, self.body_size, self.using)
             self.check_room()
             quotas.check_sessions(user.pk, self.using)
@@ -86,6 +89,7 @@ class ChatSessionAPI(StreamingAPI):
                     raise Conflict("This id is already in use: choose another.") from None
                 key, (_, scope, name) = record.id, record.key
                 epoch, before = record.redaction_epoch, self._newest(key).first()
+        question = find_question(self._messages(key), incoming) if incoming.names else None
         chat = Chat(
             id=incoming.id,
             key=key,
@@ -105,8 +109,10 @@ class ChatSessionAPI(StreamingAPI):
             owner=user.pk,
             message_id=incoming.message_id,
             digest=_digest(incoming),
-            before=before,
+            before=before if question is None else question[0],
             epoch=epoch,
+            is_known=incoming.is_known and question is None,
+            repeats=question is not None,
         )
         return chat, answer
 
@@ -120,10 +126,9 @@ class ChatSessionAPI(StreamingAPI):
         ):
             raise PermissionDenied
 
-    def has_messages_after(self, session: UUID, before: UUID | None) -> bool:
-        """Return whether a session has messages after the given one."""
-        rows = self._messages(session)
-        return (rows if before is None else rows.filter(id__gt=before)).exists()
+    def stored_after(self, session: UUID, before: UUID | None) -> Stored:
+        """Return what a session has after the given message."""
+        return stored_after(self._messages(session), before)
 
     def is_there(self, session: UUID) -> bool:
         """Return whether a session still exists."""
@@ -133,7 +138,7 @@ class ChatSessionAPI(StreamingAPI):
         """Return the keys of the session's messages, newest first."""
         return self._messages(session).order_by("-id").values_list("id", flat=True)
 
-    def _messages(self, session: UUID | OuterRef) -> QuerySet[SessionMessage]:
+    def _messages(self, session: UUID | OuterRef) -> MessageQuerySet:
         """Return the session's messages, except those that clients wrote."""
         rows = SessionMessage.objects.using(self.using).filter(session_id=session)
         return rows.exclude(agent__dialect__in=dialects.client_written())

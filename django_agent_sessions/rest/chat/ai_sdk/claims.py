@@ -41,6 +41,15 @@ class Refusal(Enum):
     BUSY = "The session is answering another message. Wait for the answer, or stop it."
     SENT = "This message was sent before. Read the messages to get its answer."
     CHANGED = "Another message was sent with this id. Use a new id for a new message."
+    EDITED = "A message that was sent cannot be edited. Send a new message."
+
+
+class Stored(Enum):
+    """What the session has of a message that was sent before."""
+
+    NOTHING = "nothing"
+    QUESTION = "the message, but no answer"
+    ANSWER = "the message and its answer"
 
 
 class Claims:
@@ -68,13 +77,13 @@ class Claims:
             return await asyncio.get_running_loop().run_in_executor(_threads, call)
 
     async def take(
-        self, answer: Answer, seconds: float, stored: Callable[[UUID | None], Awaitable[bool]]
+        self, answer: Answer, seconds: float, stored: Callable[[UUID | None], Awaitable[Stored]]
     ) -> Refusal | None:
         """Claim a session and a message for an answer; return ``None``, or why it is refused.
 
-        The message stays claimed for ``seconds``. ``stored`` returns whether the session has
-        messages after a given one: if it has none, an earlier claim, such as that of a process
-        that ended, is void.
+        The message stays claimed for ``seconds``. ``stored`` returns what the session has after a
+        given message: unless it has an answer, an earlier claim, such as that of an answer that
+        failed or of a process that ended, is void.
         """
         is_free, earlier = await self.ask(self._take, answer, seconds)
         refusal: Refusal | None = Refusal.SENT
@@ -83,10 +92,16 @@ class Claims:
                 refusal = Refusal.CHANGED
             elif not is_free:
                 refusal = Refusal.BUSY if earlier is None else Refusal.SENT
-            elif earlier is None or not await stored(_parse_key(earlier["before"])):
-                if earlier is not None:
+            elif earlier is None:
+                refusal = Refusal.EDITED if answer.is_known else None
+            elif not earlier["answered"]:
+                before = _parse_key(earlier["before"])
+                found = await stored(before)
+                if found is not Stored.ANSWER:
+                    if found is Stored.QUESTION:
+                        answer.repeats, answer.before = True, before
                     await self.ask(self._retake, answer, seconds)
-                refusal = None
+                    refusal = None
         finally:
             if is_free and refusal is not None:
                 await self.ask(self.release, answer)
@@ -99,7 +114,8 @@ class Claims:
         earlier = None
         if answer.message_id:
             name = _message_name(answer)
-            if not is_free or not self._cache.add(name, _claim(answer), seconds):
+            claims = is_free and not answer.is_known
+            if not claims or not self._cache.add(name, _claim(answer), seconds):
                 earlier = self._cache.get(name)
         return is_free, earlier if isinstance(earlier, dict) else None
 
@@ -126,8 +142,14 @@ class Claims:
         if running is not None and running[0] == answer.id:
             self._cache.delete(_session_name(answer.session))
 
+    def answered(self, answer: Answer, seconds: float) -> None:
+        """Record that the message has its answer."""
+        if answer.message_id:
+            claim = _claim(answer) | {"answered": True}
+            self._cache.set(_message_name(answer), claim, seconds)
+
     def forget(self, answer: Answer) -> None:
-        """Release the message, so that it is answered again; for an answer that failed."""
+        """Release the message; for an answer that was not begun."""
         if answer.message_id:
             self._cache.delete(_message_name(answer))
 
@@ -146,7 +168,7 @@ class Claims:
 
 def _claim(answer: Answer) -> dict[str, Any]:
     before = None if answer.before is None else answer.before.hex
-    return {"run": answer.id, "before": before, "digest": answer.digest}
+    return {"run": answer.id, "before": before, "digest": answer.digest, "answered": False}
 
 
 def _parse_key(value: str | None) -> UUID | None:

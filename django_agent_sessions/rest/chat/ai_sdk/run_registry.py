@@ -18,7 +18,7 @@ from django_agent_sessions.rest.problems import Conflict
 
 from .answers import Answer
 from .claims import Refusal
-from .runs import Run, RunLimits
+from .runs import DELETED, Run, RunLimits
 
 MAX_KEPT_BYTES = 64 * 1024 * 1024
 """Bytes of all finished answers that this process keeps for replay."""
@@ -83,11 +83,11 @@ class Runs:
             self._sweep()
             return self._recent(session)
 
-    def stop(self, session: UUID) -> None:
-        """Stop the session's running answer in this process; from any thread."""
+    def session_deleted(self, session: UUID) -> None:
+        """Stop the answer of a deleted session in this process; from any thread."""
         run = self.active(session)
         if run is not None:
-            run.ask_to_stop()
+            run.ask_to_stop(DELETED)
 
     async def end(self) -> None:
         """Cancel all answers of the running loop, because the process shuts down."""
@@ -156,7 +156,7 @@ runs = Runs()
 def _stop_deleted(instance: Session, using: str, **kwargs: Any) -> None:
     """Stop the answer of a deleted session; other processes check for the session themselves."""
     if runs.active(instance.pk) is not None:
-        stop = functools.partial(runs.stop, instance.pk)
+        stop = functools.partial(runs.session_deleted, instance.pk)
         transaction.on_commit(stop, using=using, robust=True)
 
 

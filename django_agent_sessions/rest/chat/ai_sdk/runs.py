@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import Context, copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext
@@ -29,6 +29,13 @@ STOP_POLL_SECONDS = 0.5
 
 EXISTENCE_CHECK_SECONDS = 3.0
 """Seconds between two checks whether its session still exists."""
+
+
+# The errors of answers that end although no user stopped them.
+DELETED = "The conversation was deleted."
+SHUT_DOWN = "The server was restarted before the answer was complete. Send the message again."
+STOPPED = "The answer was stopped before it was complete. Send the message again."
+TIMED_OUT = "The answer took too long and was stopped."
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +89,12 @@ class Run:
         self._bounds = bounds
         self._ended = ended
         self._error_text = error_text
+        self._end_text = ""
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
         """Start to answer, in the running loop."""
+        self.chat = replace(self.chat, is_repeated=self.answer.repeats)
         loop = self.answer.loop = asyncio.get_running_loop()
         self._buffer = self.answer.buffer = ReplayBuffer(self._bounds.buffer_bytes)
         self._writer = Writer(self._buffer.add)
@@ -93,18 +102,20 @@ class Run:
         self._stop = asyncio.Event()
         if self.chat.stopping.is_set():
             self._stop.set()
-        self._timed_out = False
-        self._failed = False
+        self._failed = True
         self._thread = AnswerThread()
+        self._writer.begin(self.answer.id)
         self._task = loop.create_task(self._run(), context=self._thread.context)
+        self._task.add_done_callback(self._close)
 
     @property
     def begun(self) -> bool:
         """Whether the answer was started."""
         return self._task is not None
 
-    def ask_to_stop(self) -> None:
-        """Stop the answer; from any thread."""
+    def ask_to_stop(self, text: str = "") -> None:
+        """Stop the answer, from any thread: for a user, or because of an error with this text."""
+        self._end_text = self._end_text or text
         self.chat.stopping.set()
         if self._task is not None:
             with suppress(RuntimeError):
@@ -119,13 +130,13 @@ class Run:
     async def end(self) -> None:
         """Cancel the answer, because the process shuts down."""
         if self._task is not None and self.answer.loop is asyncio.get_running_loop():
+            self._end_text = self._end_text or SHUT_DOWN
             self._task.cancel()
             await asyncio.wait([self._task], timeout=self._bounds.grace + 2)
 
     # --- the task ----------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        self._writer.begin(self.answer.id)
         answer_task = asyncio.create_task(self._answer())
         watch_task = asyncio.create_task(self._watch(answer_task))
         answer_task.add_done_callback(_retrieve_exception)
@@ -134,6 +145,7 @@ class Run:
             await asyncio.wait([answer_task, watch_task], return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             # The server shuts down and waits for this task.
+            self._end_text = self._end_text or SHUT_DOWN
             self.chat.stopping.set()
             answer_task.cancel()
             await asyncio.wait([answer_task], timeout=self._bounds.grace)
@@ -176,9 +188,10 @@ class Run:
             if now - last_check > EXISTENCE_CHECK_SECONDS:
                 last_check = now
                 if await self._is_deleted():
+                    self._end_text = self._end_text or DELETED
                     self._stop.set()
             if now - start > self._bounds.seconds:
-                self._timed_out = True
+                self._end_text = self._end_text or TIMED_OUT
                 self._stop.set()
             elif await self._ask(self._claims.stop_requested):
                 self._stop.set()
@@ -214,32 +227,31 @@ class Run:
     def _conclude(self, answer_task: asyncio.Task[None]) -> None:
         if not answer_task.done():
             logger.warning("session %s: the agent does not stop and is abandoned", self.chat.key)
-        if not answer_task.done() or answer_task.cancelled():
-            error: BaseException | None = None
-            stopped = True
-        else:
-            error = answer_task.exception()
-            stopped = self.chat.stopping.is_set() or self._translator.cancelled
+        is_over = answer_task.done() and not answer_task.cancelled()
+        error = answer_task.exception() if is_over else None
         if error is not None:
             # The text of the error may contain message text.
             logger.error(
                 "session %s: the agent failed with %s", self.chat.key, type(error).__name__
             )
-        self._failed = error is not None and not stopped
-        if self._timed_out:
-            self._writer.fail("The answer took too long and was stopped.")
-        elif stopped:
+        if self._end_text:
+            self._writer.fail(self._end_text)
+        elif self.chat.stopping.is_set():
             self._writer.abort()
-        elif self._failed:
+            self._failed = False
+        elif error is not None:
             self._writer.fail(self._error_text)
+        elif not is_over or self._translator.cancelled:
+            self._writer.fail(STOPPED)
         else:
             self._writer.finish()
+            self._failed = False
 
     async def _settle(self) -> None:
         """Release the session at once, so that its next message can be answered."""
+        if not self._failed:
+            await self._ask(self._claims.answered, self._bounds.seconds + self._bounds.linger)
         await self._ask(self._claims.release)
-        if self._failed:
-            await self._ask(self._claims.forget)
         self.answer.over = True
         self.answer.claim_task = None
         # An answer that failed may be retried.
@@ -247,10 +259,19 @@ class Run:
         self._buffer.close()
         self._thread.end()
 
-    async def _ask(self, function: Callable[[Answer], Any]) -> Any:
+    def _close(self, task: asyncio.Task[None]) -> None:
+        """End the stream of a task that was cancelled before it began, or failed."""
+        if not self.answer.over:
+            self._writer.fail(self._end_text or STOPPED)
+            self.answer.over = True
+            self._ended(self.answer, 0)
+            self._buffer.close()
+            self._thread.end()
+
+    async def _ask(self, function: Callable[..., Any], *args: Any) -> Any:
         """Access the cache; an error of the cache does not end the answer."""
         try:
-            return await self._claims.ask(function, self.answer)
+            return await self._claims.ask(function, self.answer, *args)
         except Exception as error:
             logger.warning(
                 "session %s: the cache cannot be used: %s", self.chat.key, type(error).__name__

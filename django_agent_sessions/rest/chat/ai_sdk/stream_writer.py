@@ -21,6 +21,10 @@ HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 DONE = b"data: [DONE]\n\n"
 """The end of every stream."""
 
+CUT = "The connection to the answer was ended. Reload the messages."
+"""The error of a stream that ends before its answer does: the AI SDK takes any other end for that
+of a complete answer."""
+
 KEEP_ALIVE = b": still here\n\n"
 """A comment that clients ignore, and that keeps proxies from closing the connection."""
 
@@ -33,6 +37,11 @@ def encode_chunk(chunk: dict[str, Any]) -> bytes:
         # JSON in JavaScript has no NaN and no infinity.
         text = json.dumps(_finite(chunk), separators=(",", ":"))
     return f"data: {text}\n\n".encode()
+
+
+def error_end(text: str) -> bytes:
+    """Return the end of a stream whose answer is incomplete."""
+    return encode_chunk({"type": "error", "errorText": text}) + DONE
 
 
 class Writer:
@@ -123,7 +132,7 @@ class Writer:
         self._emit(DONE)
 
     def abort(self) -> None:
-        """End an answer that was stopped."""
+        """End an answer that a user stopped: the AI SDK shows it as complete."""
         self.close()
         self._send("abort")
         self._emit(DONE)
@@ -131,8 +140,7 @@ class Writer:
     def fail(self, text: str) -> None:
         """End an answer that failed."""
         self.close()
-        self._send("error", errorText=text)
-        self._emit(DONE)
+        self._emit(error_end(text))
 
     def _write_delta(self, kind: str, delta: str, key: Hashable) -> None:
         if not delta:

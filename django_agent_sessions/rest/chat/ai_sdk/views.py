@@ -31,7 +31,7 @@ from .chat_sessions import ChatSessionAPI
 from .claims import Claims, Refusal
 from .run_registry import runs
 from .runs import Run, RunLimits
-from .stream_writer import HEADERS
+from .stream_writer import CUT, HEADERS, error_end
 
 CHAT = "chat"
 STREAM = "stream"
@@ -195,7 +195,7 @@ class ChatView(ChatSessionAPI):
     async def _claim(self, run: Run, claims: Claims) -> Refusal | None:
         """Claim the session and the message; under ASGI, start the answer as well."""
         refusal: Refusal | None = Refusal.BUSY
-        stored = functools.partial(self.run_orm, self.has_messages_after, run.chat.key)
+        stored = functools.partial(self.run_orm, self.stored_after, run.chat.key)
         lasting = self.max_run_seconds + self.replay_seconds
         try:
             refusal = await self._ask(claims.take(run.answer, lasting, stored))
@@ -237,7 +237,8 @@ class ChatView(ChatSessionAPI):
     ) -> AsyncIterator[bytes]:
         """Iterate a stream without connections, until the user has logged out.
 
-        The stream of a participant also ends if the session is not shared any more.
+        The stream of a participant also ends if the session is not shared any more. A stream that
+        ends early ends with an error.
         """
         # In a thread, whose connections are closed then: a middleware may have opened some after
         # the view.
@@ -246,16 +247,25 @@ class ChatView(ChatSessionAPI):
         try:
             async for piece in pieces:
                 if time.monotonic() - checked >= self.check_seconds:
-                    if not await self.in_thread(_is_logged_in, login):
-                        return
-                    if shared is not None and not await self.in_thread(self._has_role, shared):
+                    if not await self._may_follow(login, shared):
+                        yield error_end(CUT)
                         return
                     checked = time.monotonic()
                 yield piece
+        except Exception as error:
+            # Under HTTP without chunks, a connection that is closed looks like the end.
+            logger.error("a stream of an answer failed with %s", type(error).__name__)
+            yield error_end(CUT)
         finally:
             close: Any = getattr(pieces, "aclose", None)
             if close is not None:
                 await close()
+
+    async def _may_follow(self, login: LoginCheck, shared: UUID | None) -> bool:
+        """Return whether the user is still logged in, and may read a shared session."""
+        if not await self.in_thread(_is_logged_in, login):
+            return False
+        return shared is None or bool(await self.in_thread(self._has_role, shared))
 
     def _has_role(self, session: UUID) -> bool:
         rows = Session.objects.using(self.using).filter(has_role(self.request.user))

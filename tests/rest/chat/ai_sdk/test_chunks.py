@@ -6,6 +6,7 @@ import base64
 import re
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -107,7 +108,7 @@ def test_calls_of_the_same_id_are_calls_of_their_own():
     def started(number):
         start = {"contentBlockStart": {"start": {"toolUse": {"toolUseId": "f", "name": "f"}}}}
         delta = {"contentBlockDelta": {"delta": {"toolUse": {"input": f'{{"n": {number}}}'}}}}
-        stop = {"contentBlockStop": {}}
+        stop: dict[str, Any] = {"contentBlockStop": {}}
         return [{"event": start}, {"event": delta}, {"event": stop}]
 
     found = translated(

@@ -198,11 +198,53 @@ def test_two_requests_with_one_message_at_one_moment_are_answered_once(browser):
     assert SessionMessage.objects.filter(text="Hello").count() == 1
 
 
-def test_a_message_whose_answer_failed_may_be_sent_again(browser):
-    failing = body("c-1", "fail-at-once Ada", key="m-1")
-    first, second = (chunks(browser.http.post("strands", json=failing).text) for _ in range(2))
-    assert first[-1]["type"] == second[-1]["type"] == "error"
-    assert first[0]["messageId"] != second[0]["messageId"]
+@pytest.mark.parametrize("api", BOTH)
+@pytest.mark.parametrize("named", ["", "question", "answer"])
+@pytest.mark.parametrize("order", ["fail-at-once Ada", "fail Ada"])
+def test_a_message_whose_answer_failed_is_sent_again_and_stored_once(browser, api, named, order):
+    failing = body("c-1", order, key="m-1")
+    answer = chunks(browser.http.post(api, json=failing).text)
+    again = dict(failing)
+    if named == "question":
+        again["messageId"] = "m-1"
+    if named == "answer":
+        # What useChat has of the answer that failed.
+        partial = {"id": answer[0]["messageId"], "role": "assistant", "parts": []}
+        again |= {"messages": [*failing["messages"], partial], "messageId": partial["id"]}
+    second = chunks(browser.http.post(api, json=again).text)
+    assert answer[-1]["type"] == second[-1]["type"] == "error"
+    assert answer[0]["messageId"] != second[0]["messageId"]
+    assert [row.text for row in SessionMessage.objects.filter(role="user")] == [order]
+
+
+def test_a_message_that_never_arrived_may_be_sent_again(browser):
+    answer = browser.ask("strands", "c-1", "Hello", key="m-1", messageId="m-1")
+    assert parts(answer)[1]["text"] == "You said: Hello"
+
+
+@pytest.mark.parametrize("api", BOTH)
+def test_a_failed_message_that_was_loaded_is_sent_again_and_stored_once(browser, api):
+    browser.ask(api, "c-1", "fail-at-once Ada")
+    (loaded,) = browser.messages(api, "c-1")
+    key = loaded["id"]
+    refused = browser.post(api, "c-1", "fail-at-once Bob", key=key, messageId=key)
+    assert refused.status_code == 409
+    assert "cannot be edited" in refused.json()["message"]
+    again = browser.ask(api, "c-1", "fail-at-once Ada", key=key, messageId=key)
+    assert again[-1]["type"] == "error"
+    assert SessionMessage.objects.filter(role="user").count() == 1
+
+
+def test_a_message_that_has_its_answer_is_neither_edited_nor_answered_again(browser):
+    answer = browser.ask("strands", "c-1", "Hello", key="m-1")
+    asked, _answered = browser.messages("strands", "c-1")
+    edited = browser.post("strands", "c-1", "Goodbye", key="m-1", messageId="m-1")
+    loaded = browser.post("strands", "c-1", "Hello", key=asked["id"], messageId=asked["id"])
+    unknown = browser.post("strands", "c-1", "Hello", key="m-2", messageId="m-9")
+    assert {edited.status_code, loaded.status_code, unknown.status_code} == {409}
+    # The same again is replayed.
+    assert browser.ask("strands", "c-1", "Hello", key="m-1", messageId="m-1") == answer
+    assert SessionMessage.objects.count() == 2
 
 
 def test_who_has_no_answer_yet_can_resume_it_when_it_is_over(browser, gate, name):
@@ -228,7 +270,7 @@ def test_an_answer_of_a_session_that_is_deleted_ends_and_makes_it_not_anew(
         gate.reached(name)
         key = Session.objects.get().pk
         assert browser.http.delete(f"api/agent-sessions/sessions/{key}/").status_code == 204
-        assert chunks("\n".join(lines))[-1] == {"type": "abort"}
+        assert chunks("\n".join(lines))[-1]["errorText"] == "The conversation was deleted."
     gate.open(name)
     assert browser.ask(api, "c-2", "Hello")[-1]["type"] == "finish"
     assert [session.external_id for session in Session.objects.all()] == ["c-2"]
@@ -238,7 +280,7 @@ def test_an_answer_finds_out_that_another_process_deleted_its_session(browser, g
     with browser.asking("openai", "c-1", f"slow-tool {name}") as lines:
         gate.reached(name)
         Session.objects.get().delete()
-        assert chunks("\n".join(lines))[-1] == {"type": "abort"}
+        assert chunks("\n".join(lines))[-1]["errorText"] == "The conversation was deleted."
     assert not Session.objects.exists()
 
 
@@ -326,6 +368,23 @@ def test_who_is_refused_for_want_of_room_leaves_no_session_behind(browser, gate,
         gate.open(name)
         list(lines)
     assert Session.objects.count() == 1
+
+
+@pytest.mark.parametrize("api", BOTH)
+def test_a_message_whose_process_was_killed_is_sent_again_and_stored_once(
+    browser, beside, gate, name, api
+):
+    again = body("c-1", f"wait {name}", key="m-1")
+    other = beside()
+    with browser.http.stream("POST", f"{other.url}/{api}", json=again) as answer:
+        until(answer.iter_lines(), "One")
+    gate.reached(name)
+    other.stop()
+    gate.open(name)
+    answer = chunks(browser.http.post(api, json=again).text)
+    assert parts(answer)[1]["text"] == "One two."
+    assert SessionMessage.objects.filter(role="user").count() == 1
+    assert browser.http.post(f"{beside().url}/{api}", json=again).status_code == 409
 
 
 def test_a_message_of_which_nothing_was_stored_may_be_sent_again(browser, beside, gate, name):
