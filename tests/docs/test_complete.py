@@ -7,7 +7,6 @@ import importlib
 import inspect
 import posixpath
 import re
-import tomllib
 from dataclasses import fields
 from typing import Any
 from urllib.parse import unquote
@@ -31,7 +30,6 @@ pytestmark = pytest.mark.timeout(600)
 
 PACKAGE = "django_agent_sessions"
 PAGES = [one for one in (ROOT / "docs").rglob("*.md") if "_build" not in one.parts]
-README = (ROOT / "README.md").read_text()
 PUBLIC = re.findall(
     rf"^\| `({PACKAGE}[\w.]*)` \|", (ROOT / "docs/reference/index.md").read_text(), re.MULTILINE
 )
@@ -238,26 +236,6 @@ def leads_somewhere(site: Site, page: str, target: str) -> bool:
     if anchor and file in site.pages:
         return anchor in site.pages[file].ids
     return (site.folder / file).exists()
-
-
-def test_every_link_of_the_readme_resolves_on_a_package_index(site) -> None:
-    url = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
-    docs, source = f"{url['Documentation']}en/latest/", f"{url['Source']}/blob/main/"
-    raw = source.replace("github.com", "raw.githubusercontent.com").replace("/blob/", "/")
-    targets = re.findall(r"\]\(([^)\s]+)\)", README)
-    dead = []
-    for target in targets:
-        own = next((one for one in (docs, source, raw) if target.startswith(one)), None)
-        path = target.removeprefix(own or "")
-        if own == docs:
-            there = leads_somewhere(site, "index.html", path)
-        else:
-            there = own is not None and (ROOT / path).is_file()
-        if not there:
-            dead.append(target)
-
-    assert not dead
-    assert len(targets) > 10
 
 
 def test_every_link_between_files_of_the_repository_resolves() -> None:

@@ -11,7 +11,10 @@ from typing import Any
 
 import agents
 import pytest
+from django.apps import apps
+from django.core.management import get_commands
 
+from django_agent_sessions import conf
 from django_agent_sessions.models import Session
 from django_agent_sessions.store import SessionStore
 from example_project.chat.offline.openai_model import OfflineOpenAIModel
@@ -44,3 +47,14 @@ def test_one_user_after_another_has_a_session_of_each_kind(ada, bob, monkeypatch
         made = Session.objects.filter(owner=user).values_list("message_count", flat=True)
         assert sorted(made) == [1, 2, 2]
     assert capsys.readouterr().out == ""
+
+
+def test_the_table_of_what_is_installed_counts_right():
+    readme = (ROOT / "README.md").read_text()
+    models = apps.get_app_config("agent_sessions").get_models(include_auto_created=True)
+    settings = re.findall(r"^    [A-Z_]+: ", inspect.getsource(conf), re.MULTILINE)
+    commands = [name for name, app in get_commands().items() if app == "django_agent_sessions"]
+
+    assert f"{len(list(models))} tables" in readme
+    assert f"[{len(commands)} commands]" in readme
+    assert f"[{len(settings)} settings]" in readme
