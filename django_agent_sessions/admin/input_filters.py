@@ -72,6 +72,10 @@ class InputFilter(admin.SimpleListFilter):
     def has_output(self) -> bool:
         return bool(self.names())
 
+    def is_permitted(self) -> bool:
+        """Return whether the user may filter by this in any session."""
+        return True
+
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
         return []
 
@@ -213,6 +217,13 @@ class MetadataFilter(InputFilter):
     title = _("metadata")
     parameter_name = "by_metadata"
 
+    def __init__(self, request: HttpRequest, *args: Any) -> None:
+        self.readable = reach(request, SessionPermission.READ)
+        super().__init__(request, *args)
+
+    def is_permitted(self) -> bool:
+        return bool(self.readable)
+
     @classmethod
     def inputs(cls) -> Mapping[str, Any]:
         return {f"metadata_{key}": key for key in _metadata_filters()}
@@ -221,7 +232,7 @@ class MetadataFilter(InputFilter):
         """Filter sessions that the user may read: metadata is content."""
         for number, key in enumerate(_metadata_filters()):
             if text := self.text(f"metadata_{key}"):
-                readable = reach(request, SessionPermission.READ).filter(queryset)
+                readable = self.readable.filter(queryset)
                 name = f"metadata_{number}"
                 condition = Q(**{name: text})
                 if (value := _scalar(text)) is not None:

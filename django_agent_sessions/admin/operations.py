@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -29,7 +29,8 @@ from django_agent_sessions.queries import matching
 from django_agent_sessions.queries.titles import with_readable_titles
 
 from .changelist import SessionChangeList
-from .filters import is_filter, reject_nul
+from .filters import reject_nul
+from .input_filters import InputFilter
 from .pages import ReasonForm, admin_url, private_path, render
 from .permissions import SessionPermission, may, reach
 
@@ -37,12 +38,34 @@ MAX_COUNTED, SAMPLES = 10_000, 5
 _Kind = Operation.Kind
 
 
+class UnappliedFilterError(IncorrectLookupParameters):
+    """A filter has no effect, so that more than the user meant would match."""
+
+
 class MatchingSessions(SessionChangeList):
     """All sessions that the filters match, read from the primary; it reads no page."""
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
         self._alias = bridge.database()
-        return super().get_queryset(request, exclude_parameters)
+        sessions = super().get_queryset(request, exclude_parameters)
+        if missing := [name for name in self._given() if name not in self.applied]:
+            raise UnappliedFilterError(f"no filter applies {', '.join(map(repr, missing))}")
+        return sessions
+
+    def _given(self) -> Iterator[str]:
+        """Yield the parameters with a value: forms also send their empty fields."""
+        for name, values in self.get_filters_params().items():
+            if values[-1].strip():
+                yield name
+
+    @property
+    def applied(self) -> dict[str, list[str]]:
+        """The parameters that a filter applies. Django omits a filter without choices silently."""
+        return {
+            name: values
+            for name, values in self.get_filters_params().items()
+            if any(_applies(spec, name, values[-1]) for spec in self.filter_specs)
+        }
 
     def get_results(self, request: HttpRequest) -> None:
         """Do nothing."""
@@ -57,6 +80,19 @@ class MatchingSessions(SessionChangeList):
                 fields = [f"{f.label}: {f.value}" for f in getattr(spec, "fields", ()) if f.value]
                 words.append((spec.title, ", ".join(map(str, fields or chosen or values))))
         return words
+
+
+def _applies(spec: Any, name: str, value: str) -> bool:
+    """Return whether a filter of the list reduces the matches by this parameter."""
+    if name not in spec.expected_parameters():
+        return False
+    if isinstance(spec, InputFilter):
+        if not spec.is_permitted():
+            return False
+        if name in spec.names():
+            return bool(spec.text(name))
+    choices = getattr(spec, "lookup_choices", None)
+    return choices is None or value in {str(choice) for choice, _label in choices}
 
 
 def match_query(
@@ -78,14 +114,21 @@ def change_list_for(request: HttpRequest) -> type[SessionChangeList]:
 def stored_matches(
     user: Any, criteria: Mapping[str, Any], as_of: datetime | None = None
 ) -> MatchingSessions:
-    """Return what an operation's criteria match."""
+    """Return what an operation's criteria match.
+
+    Raises ``IncorrectLookupParameters`` unless each stored filter is applied, so that an operation
+    never reaches more sessions than those that its user confirmed.
+    """
     query = QueryDict(mutable=True)
     for name, values in criteria["filters"].items():
         query.setlist(name, values)
     site = next(site for site in all_sites if site.name == criteria["site"])
     # Dates are of the time zone in which they were entered.
     with timezone.override(criteria.get("time_zone") or timezone.get_default_timezone()):
-        return match_query(site.get_model_admin(Session), user, query, as_of)
+        matches = match_query(site.get_model_admin(Session), user, query, as_of)
+    if missing := criteria["filters"].keys() - matches.applied.keys():
+        raise UnappliedFilterError(f"no filter applies {', '.join(map(repr, sorted(missing)))}")
+    return matches
 
 
 def _sessions(user: Any, criteria: Mapping[str, Any], as_of: datetime) -> QuerySet[Session]:
@@ -156,7 +199,7 @@ def start_view(model_admin: Any, request: HttpRequest) -> HttpResponse:
             criteria={
                 "site": model_admin.admin_site.name,
                 "time_zone": getattr(timezone.get_current_timezone(), "key", None),
-                "filters": {k: v for k, v in request.GET.lists() if is_filter(k)},
+                "filters": matches.applied,
             },
             reason=form.cleaned_data["reason"],
             found=matches.found.sessions if matches.found else None,

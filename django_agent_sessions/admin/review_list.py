@@ -33,6 +33,13 @@ class ReviewFilter(InputFilter):
         return {"assignee": _("Assignee"), "label": _("Label")}
 
     def has_output(self) -> bool:
+        """Without the permission, the filter is shown only where it is used, and matches nothing.
+
+        Django would leave it out otherwise, and the list would have all sessions.
+        """
+        return self.is_permitted() or any(self.used_parameters.values())
+
+    def is_permitted(self) -> bool:
         return bool(self.reviewable)
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -27,6 +29,22 @@ from django_agent_sessions.values.owners import EVERYBODY, Everybody
 logger = logging.getLogger(__name__)
 
 S = TypeVar("S", bound=QuerySet[Any])
+
+_failures: ContextVar[list[str] | None] = ContextVar("agent_sessions_rule_failures", default=None)
+
+
+@contextmanager
+def noting_failures() -> Iterator[list[str]]:
+    """Collect the names of the rules that fail in this block, which denies access as elsewhere.
+
+    What runs in the background must not take a failure for the answer that nothing matches.
+    """
+    failures: list[str] = []
+    token = _failures.set(failures)
+    try:
+        yield failures
+    finally:
+        _failures.reset(token)
 
 
 class AccessRule:
@@ -176,6 +194,7 @@ def _permits(
             raise
         except Exception:  # the project's code: whatever fails must deny
             logger.exception("%s failed and denies %s", rule.__qualname__, action)
+            _note_failure(rule)
             return False
         if answer is None:
             listed = _condition(rule, viewer, action)
@@ -202,8 +221,14 @@ def _condition(rule: type[AccessRule], viewer: Any, action: SessionPermission) -
         raise
     except Exception:  # the project's code: whatever fails must deny
         logger.exception("%s failed and denies %s", rule.__qualname__, action)
+        _note_failure(rule)
         return None
     raise ConfigurationError(
         f"{rule.__qualname__}.sessions returned {type(answer).__name__}{'()' * (answer == Q())}, "
         "not a condition, a queryset of sessions, EVERYBODY or None"
     )
+
+
+def _note_failure(rule: type[AccessRule]) -> None:
+    if (failures := _failures.get()) is not None:
+        failures.append(rule.__qualname__)

@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import Operation, Session
-from django_agent_sessions.models.access import SessionReach, reach_of
+from django_agent_sessions.models.access import SessionReach, noting_failures, reach_of
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
 from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS, REVIEWING
 
@@ -32,8 +32,15 @@ def define_matches(function: Matches) -> None:
 def sessions_of(operation: Operation) -> QuerySet[Session] | None:
     """Return the sessions that the operation is for; None if its user may do it to none.
 
-    The user, the permissions and the access rule are read anew.
+    The user, the permissions and the access rule are read anew. None also if the rule fails: the
+    sessions that it denies then are still to be done.
     """
+    with noting_failures() as failures:
+        sessions = _sessions_of(operation)
+    return None if failures else sessions
+
+
+def _sessions_of(operation: Operation) -> QuerySet[Session] | None:
     user = _user(operation)
     if user is None or not (reached := reach_of(user, *OPERATION_PERMISSIONS[operation.kind])):
         return None
