@@ -97,7 +97,7 @@ def add_note(
         return key
 
     what = f"adding a note to session {session}"
-    return change(session, apply, what=what, actor=author, using=using).result
+    return change(session, apply, what=what, actor=author, silent=True, using=using).result
 
 
 def edit_note(
@@ -113,7 +113,7 @@ def edit_note(
             replace_note(current.using, note, text)
             current.record(AuditEvent.Action.NOTE_EDITED, target=row.message_id, note=str(note))
 
-    change(session, apply, what=what, actor=author, using=using)
+    change(session, apply, what=what, actor=author, silent=True, using=using)
 
 
 def delete_note(session: UUID, note: UUID, *, author: Any, using: str | None = None) -> None:
@@ -126,7 +126,7 @@ def delete_note(session: UUID, note: UUID, *, author: Any, using: str | None = N
         _notes(current).filter(pk=note).delete_locked()
         current.record(AuditEvent.Action.NOTE_DELETED, target=row.message_id, note=str(note))
 
-    change(session, apply, what=what, actor=author, using=using)
+    change(session, apply, what=what, actor=author, silent=True, using=using)
 
 
 def set_labels(
@@ -161,7 +161,7 @@ def set_labels(
             details: dict[str, Any] = {name: count for name, count in figures.items() if count}
             current.record(AuditEvent.Action.LABELED, target=message, **details)
 
-    change(session, apply, what=what, actor=actor, using=using)
+    change(session, apply, what=what, actor=actor, silent=True, using=using)
 
 
 def set_state(session: UUID, state: Review.State, *, actor: Any, using: str | None = None) -> None:
@@ -174,7 +174,7 @@ def set_state(session: UUID, state: Review.State, *, actor: Any, using: str | No
             _save(current, review, state=state.value)
 
     what = f"setting the state of the review of session {session}"
-    change(session, apply, what=what, actor=actor, using=using)
+    change(session, apply, what=what, actor=actor, silent=True, using=using)
 
 
 def assign(session: UUID, assignee: Any, *, actor: Any, using: str | None = None) -> None:
@@ -190,7 +190,7 @@ def assign(session: UUID, assignee: Any, *, actor: Any, using: str | None = None
             _save(current, review, assignee=review.assignee, user_id=key)
 
     what = f"assigning the review of session {session}"
-    change(session, apply, what=what, actor=actor, using=using)
+    change(session, apply, what=what, actor=actor, silent=True, using=using)
 
 
 def _review(current: SessionChange) -> Review:

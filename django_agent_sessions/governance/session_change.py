@@ -77,6 +77,8 @@ class SessionChange:
     via: str = ""
     reason: str = ""
     changed: bool = False
+    is_silent: bool = False
+    """Whether the owner and participants see nothing of it, so that no event stream tells it."""
     events: list[AuditEvent] = field(default_factory=list)
 
     def record(
@@ -111,6 +113,7 @@ class Receipt(Generic[R]):
     result: R
     changed: bool
     events: tuple[UUID, ...]
+    is_silent: bool = False
 
 
 class _OutdatedPlanError(Exception):
@@ -146,6 +149,7 @@ def change(
     reason: str | None = None,
     expected: Version | None = None,
     plan: Plan | None = None,
+    silent: bool = False,
     using: str | None = None,
 ) -> Receipt[R]:
     """Change a session in one transaction, with its row locked, and once only.
@@ -155,7 +159,8 @@ def change(
     transaction the session is locked first: other processes wait for that transaction anyway.
 
     ``action`` is the one whose rule for reasons applies, if any. ``expected`` is the version that
-    the caller has seen; if the session has another one, ``SessionConflictError`` is raised.
+    the caller has seen; if the session has another one, ``SessionConflictError`` is raised. A
+    ``silent`` change leaves the change number as it is.
     """
     reason = "" if action is None else reasons.clean_reason(action, reason, what=what)
     alias = bridge.database(using)
@@ -177,11 +182,12 @@ def change(
             if searches_left and not plan.is_short():
                 raise _OutdatedPlanError
             plan.search()
-        current = SessionChange(alias, row, actor, via, reason)
+        current = SessionChange(alias, row, actor, via, reason, is_silent=silent)
         result = apply(current)
         if (step := _last_step.get()) is not None:
             step(current)
-        return Receipt(result, current.changed, tuple(event.pk for event in current.events))
+        events = tuple(event.pk for event in current.events)
+        return Receipt(result, current.changed, events, current.is_silent)
 
     def carry_out() -> Receipt[R]:
         nonlocal searches_left
@@ -197,6 +203,7 @@ def change(
                     what=what,
                     around=nullcontext if plan is None else plan.attempt,
                     changed=lambda receipt: receipt.changed,
+                    counted=lambda receipt: not receipt.is_silent,
                 )
             except _OutdatedPlanError:
                 continue

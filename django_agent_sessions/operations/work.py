@@ -15,11 +15,11 @@ from django_agent_sessions.blobs.export_files import write_parts
 from django_agent_sessions.content.work_budget import WorkBudget, limit_work
 from django_agent_sessions.exceptions import AgentSessionsError, LegalHoldError
 from django_agent_sessions.governance import legal_hold, session_deletion
-from django_agent_sessions.governance.redaction import redact
+from django_agent_sessions.governance.redaction import redact, staff_visibility
 from django_agent_sessions.governance.session_change import SessionChange, last_step
 from django_agent_sessions.interchange import export_sessions
 from django_agent_sessions.models import AuditEvent, Operation, Session, deletion
-from django_agent_sessions.queries.matching import reviewable_by
+from django_agent_sessions.queries.matching import reviewable_by, starter_of
 
 from .control import scope_of
 
@@ -117,7 +117,13 @@ def redact_one(batch: SessionBatch, advance: Advance) -> None:
     budget = WorkBudget(_REDACTION_SECONDS, _REDACTION_BYTES, "Redact this session alone.")
     with last_step(step), limit_work(budget):
         operation = batch.operation
-        redact(key, scope_of(operation), reason=operation.reason, using=batch.using)
+        redact(
+            key,
+            scope_of(operation),
+            reason=operation.reason,
+            visibility=staff_visibility(starter_of(operation)),
+            using=batch.using,
+        )
 
 
 def export(batch: SessionBatch, beat: Callable[[], None]) -> BatchOutcome:

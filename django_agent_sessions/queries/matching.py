@@ -41,7 +41,7 @@ def sessions_of(operation: Operation) -> QuerySet[Session] | None:
 
 
 def _sessions_of(operation: Operation) -> QuerySet[Session] | None:
-    user = _user(operation)
+    user = starter_of(operation)
     if user is None or not (reached := reach_of(user, *OPERATION_PERMISSIONS[operation.kind])):
         return None
     if _matches is None:
@@ -59,11 +59,12 @@ def _sessions_of(operation: Operation) -> QuerySet[Session] | None:
 
 def reviewable_by(operation: Operation) -> SessionReach:
     """Return the sessions of which the operation's user may see notes, labels and reviews."""
-    user = _user(operation)
+    user = starter_of(operation)
     return SessionReach(None) if user is None else reach_of(user, *REVIEWING)
 
 
-def _user(operation: Operation) -> Any | None:
+def starter_of(operation: Operation) -> Any | None:
+    """Return the user who started an operation; None if erased, deleted or inactive."""
     users = get_user_model()
     rows = users._default_manager.using(router.db_for_read(users))
     try:

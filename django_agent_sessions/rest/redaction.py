@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
@@ -24,18 +25,19 @@ from django_agent_sessions.governance.redaction import (
     Detect,
     Find,
     Hit,
-    MatchGroup,
     Place,
     Redaction,
     Scope,
     Span,
+    Visibility,
     WholeMessage,
     descendants_of,
     redact,
     request_budget,
 )
 from django_agent_sessions.governance.redaction.scope_groups import SHORTEST_TEXT
-from django_agent_sessions.models import AuditEvent, MessageFeedback, Session
+from django_agent_sessions.governance.redaction.visibility import SessionVisibility
+from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.access import reach_of
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.models.querysets import groups_of_keys
@@ -49,10 +51,7 @@ from django_agent_sessions.rest.serializers.fields import (
     StrictTextField,
 )
 
-_STATE_KINDS = ("agent", "orchestrator", "snapshot", "object")
 _ORIGINAL = "original"
-_FEEDBACK = "feedback"
-_REVIEW_KINDS = frozenset({"note", "label"})
 
 
 # An error report must not contain the text that is to be redacted.
@@ -88,14 +87,11 @@ def redaction_response(
             dry_run=data["dry_run"],
             descendants=data["descendants"],
             within=within,
+            visibility=_visibility(view),
             using=view.using,
         )
-    shown = _filter_hits(view, session, result)
-    found = [
-        _filter_hits(view, forks[fork.session], fork)
-        for fork in shown.forks
-        if fork.session in forks
-    ]
+    shown = _without_originals(result)
+    found = [_without_originals(fork) for fork in shown.forks if fork.session in forks]
     context = {"unreached": _visible(view, shown.unreached)}
     return Response(RedactionSerializer(replace(shown, forks=found), context=context).data)
 
@@ -120,59 +116,29 @@ def _visible(view: Any, keys: list[UUID]) -> list[UUID]:
     return found
 
 
-def _filter_hits(view: Any, session: Session, redaction: Redaction) -> Redaction:
-    """Remove hits in states, originals and comments that the user may not see.
+def _visibility(view: Any) -> SessionVisibility:
+    """Return what the user of a request may see, of which alone the answer tells."""
 
-    They are redacted all the same. A preview that listed them would let the user guess the content
-    of a state, and the text around a hit is itself part of the state or original.
-    """
-    states = view.has_permissions(session, SessionPermission.VIEW_STATE)
-    originals = view.has_permissions(session, SessionPermission.VIEW_ORIGINAL)
+    @functools.cache
+    def see(session: Session) -> Visibility:
+        has_role = view.role_in(session) is not None
+        return Visibility(
+            states=view.has_permissions(session, SessionPermission.VIEW_STATE),
+            originals=view.has_permissions(session, SessionPermission.VIEW_ORIGINAL),
+            reviews=view.may_review(session),
+            comments_of=str(view.request.user.pk) if has_role else None,
+        )
 
-    hidden_comments = _hidden_comments(view, session, redaction)
-    kinds = {group.kind for group in redaction.counts} | {place.kind for place in redaction.kept}
-    reviews = kinds.isdisjoint(_REVIEW_KINDS) or view.may_review(session)
+    return see
 
-    def is_visible(place: Place | MatchGroup) -> bool:
-        if place.kind == _FEEDBACK:
-            return place.key not in hidden_comments
-        if place.kind in _REVIEW_KINDS:
-            return bool(reviews)
-        return states if place.kind in _STATE_KINDS else originals or place.column != _ORIGINAL
 
-    def without_text(hit: Hit) -> Hit:
-        # Only the view of originals shows them, for a reason that is recorded.
-        if is_visible(hit.place) and hit.place.column != _ORIGINAL:
-            return hit
-        return replace(hit, before="", after="")
-
+def _without_originals(redaction: Redaction) -> Redaction:
+    """Remove the texts of originals: only their view shows them, for a reason that is recorded."""
     hits = [
-        without_text(hit)
+        replace(hit, before="", after="") if hit.place.column == _ORIGINAL else hit
         for hit in redaction.hits
-        if is_visible(hit.place) or not (redaction.dry_run or hit.place.kind in _REVIEW_KINDS)
     ]
-    redaction = replace(redaction, kept=[place for place in redaction.kept if is_visible(place)])
-    counts = {
-        group: count
-        for group, count in redaction.counts.items()
-        if is_visible(group) or not (redaction.dry_run or group.kind in _REVIEW_KINDS)
-    }
-    if len(counts) == len(redaction.counts):
-        return replace(redaction, hits=hits)
-    rows = {(group.kind, group.key) for group in counts}
-    messages = sum(kind == "message" for kind, _ in rows)
-    return replace(
-        redaction, hits=hits, counts=counts, messages=messages, states=len(rows) - messages
-    )
-
-
-def _hidden_comments(view: Any, session: Session, redaction: Redaction) -> set[UUID]:
-    """Return the keys of feedback with hits that the session's owner may not see."""
-    found = {group.key for group in redaction.counts if group.kind == _FEEDBACK}
-    if not found or view.role_in(session) is None:
-        return set()
-    rows = MessageFeedback.objects.using(view.using).filter(session=session)
-    return found - set(rows.filter(user=str(view.request.user.pk)).values_list("pk", flat=True))
+    return replace(redaction, hits=hits)
 
 
 class _PathField(serializers.ListField):
@@ -355,6 +321,12 @@ class RedactionSerializer(serializers.Serializer[Any]):
         many=True,
         help_text="Files that were not searched completely: missing in their storage, or "
         "compressed and encrypted, damaged, too large, or in an unknown format.",
+    )
+    hidden = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="What the user may not see, with or without a hit. In a `state`, a `note` and a "
+        "`comment` of others, only texts are masked that were also found elsewhere in the "
+        "session; an `original` is kept. They are neither counted nor listed.",
     )
     messages = serializers.IntegerField(help_text="How many messages change.")
     states = serializers.IntegerField(

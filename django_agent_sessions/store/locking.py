@@ -49,8 +49,11 @@ def with_lock(
     savepoint: bool = True,
     around: Callable[[], AbstractContextManager[Any]] = nullcontext,
     changed: Callable[[R], bool] = lambda result: True,
+    counted: Callable[[R], bool] = lambda result: True,
 ) -> R:
     """Run ``work`` once with the session's row locked; retry as :func:`~.base.write` does.
+
+    A change that is ``counted`` increases the session's change number.
 
     If the connection is lost during the commit, its outcome is unknown. The transaction therefore
     writes a unique mark into the session's row, and a retry looks for it first.
@@ -75,7 +78,8 @@ def with_lock(
             if changed(result):
                 unconfirmed = (last_write, result)
                 rows = Session.objects.using(using).filter(pk=session.pk)
-                rows.update(last_write=mark, change=F("change") + 1)
+                number = {"change": F("change") + 1} if counted(result) else {}
+                rows.update(last_write=mark, **number)
         return result
 
     return write(using, attempt, what=what, savepoint=savepoint)

@@ -16,7 +16,12 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
     WorkLimitError,
 )
-from django_agent_sessions.governance.redaction import Scope, redact, request_budget
+from django_agent_sessions.governance.redaction import (
+    Scope,
+    redact,
+    request_budget,
+    staff_visibility,
+)
 from django_agent_sessions.models import Operation, Session
 from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS
 
@@ -79,7 +84,14 @@ def _search(
         viewer = get_viewer_or_404(model_admin, request, key)
         if not viewer.can_redact:
             return
-        result = redact(key, scope, reason="", dry_run=True, using=viewer.using)
+        result = redact(
+            key,
+            scope,
+            reason="",
+            dry_run=True,
+            visibility=staff_visibility(request.user),
+            using=viewer.using,
+        )
     except (Http404, SessionNotFoundError):
         # Deleted in the meantime, or not permitted: it is not redacted, either.
         return

@@ -35,6 +35,7 @@ from django_agent_sessions.governance.redaction import (
     descendants_of,
     redact,
     request_budget,
+    staff_visibility,
 )
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, SessionMessage
 from django_agent_sessions.models.querysets import groups_of_keys
@@ -99,6 +100,7 @@ def _confirm_response(viewer: Viewer, form: ScopeForm) -> HttpResponse:
             reason=reason_form.cleaned_data["reason"],
             actor=viewer.request.user,
             descendants=form.descendants,
+            visibility=staff_visibility(viewer.request.user),
             expected=viewer.request.POST.get("seal", ""),
             using=viewer.using,
         )
@@ -158,6 +160,7 @@ def _preview_response(
         reason="",
         dry_run=True,
         descendants=form.descendants,
+        visibility=staff_visibility(viewer.request.user),
         using=viewer.using,
     )
     message = None if form.everywhere or form.target is None else form.target.message

@@ -47,6 +47,7 @@ from .scopes import (
     Span,
     WholeMessage,
 )
+from .visibility import SessionVisibility, Visibility, staff_visibility
 
 __all__ = [
     "Block",
@@ -58,11 +59,13 @@ __all__ = [
     "Redaction",
     "Scope",
     "Span",
+    "Visibility",
     "WholeMessage",
     "aredact",
     "descendants_of",
     "redact",
     "request_budget",
+    "staff_visibility",
 ]
 
 _STAFF_FACTOR = 10
@@ -80,6 +83,7 @@ def redact(
     dry_run: bool = False,
     descendants: bool = False,
     within: QuerySet[Session] | None = None,
+    visibility: SessionVisibility | None = None,
     expected: str | None = None,
     using: str | None = None,
 ) -> Redaction:
@@ -98,6 +102,9 @@ def redact(
             scopes without a message, and the copies of the messages of the other scopes.
         within: The sessions that the caller may redact; other forks are listed in ``unreached``.
             By default all.
+        visibility: Returns what the user may see of a session. Neither the result nor an error
+            depends on the rest, where only texts are masked that were found in what the user sees.
+            By default, everything is searched.
         expected: The ``digest`` of a preview. Redact only if the matches are the same.
         using: The database alias.
 
@@ -122,7 +129,13 @@ def redact(
     alias = bridge.database(using)
     groups = ScopeGroups(scopes)
     plan = RedactionPlan(
-        alias, key, groups, descendants=descendants, within=within, dry_run=dry_run
+        alias,
+        key,
+        groups,
+        descendants=descendants,
+        within=within,
+        visibility=visibility,
+        dry_run=dry_run,
     )
     what = f"redacting in session {key}"
     if dry_run:
@@ -173,6 +186,7 @@ async def aredact(
     dry_run: bool = False,
     descendants: bool = False,
     within: QuerySet[Session] | None = None,
+    visibility: SessionVisibility | None = None,
     expected: str | None = None,
     using: str | None = None,
 ) -> Redaction:
@@ -186,6 +200,7 @@ async def aredact(
             dry_run=dry_run,
             descendants=descendants,
             within=within,
+            visibility=visibility,
             expected=expected,
             using=using,
         ),

@@ -23,7 +23,7 @@ class RowFindings:
     """The matches in one row.
 
     ``values`` are the new values of its columns, ``message`` the redacted version of a message.
-    ``is_copy`` marks copies of a named message.
+    ``is_copy`` marks copies of a named message, ``is_hidden`` what the user does not see.
     """
 
     groups: ScopeGroups
@@ -36,6 +36,7 @@ class RowFindings:
     values: dict[str, Any] = field(default_factory=dict, repr=False)
     message: MessageRow | None = None
     is_copy: bool = False
+    is_hidden: bool = False
 
     def __bool__(self) -> bool:
         found = self.counts or self.kept or self.unread or self.values

@@ -25,16 +25,28 @@ _KEPT = 3
 
 
 class MessageSearch:
-    """Searches the messages of one session; ``with_texts`` fills the texts of all matches."""
+    """Searches the messages of one session.
+
+    ``with_texts`` fills the texts of all matches. Without ``originals``, kept originals are not
+    searched, but discarded with their messages.
+    """
 
     def __init__(
-        self, using: str, session: UUID, groups: ScopeGroups, *, keep: bool, with_texts: bool
+        self,
+        using: str,
+        session: UUID,
+        groups: ScopeGroups,
+        *,
+        keep: bool,
+        with_texts: bool,
+        originals: bool = True,
     ) -> None:
         self._using = using
         self._session = session
         self._groups = groups
         self._keep = keep
         self._with_texts = with_texts
+        self._originals = originals
         # Binaries without matches of the session-wide finders.
         self._without_hits: set[BlobRef] = set()
         self._unreadable: set[BlobRef] = set()
@@ -55,6 +67,7 @@ class MessageSearch:
             # An original that was kept by an earlier redaction.
             if not hidden or self._keep or not self._matches_original(found, message, family):
                 return found
+            found.is_hidden = not self._originals
         found.is_copy = family is not None and copy.key not in family.named
         found.message = MessageRow(dialect, changed, limited=False)
         # With the message that was read.
@@ -102,6 +115,8 @@ class MessageSearch:
             found.count(place)
             found.hits.append(Hit(place, "", "", masking.mask()))
             return True
+        if not self._originals:
+            return False
         finders = [*self._groups.everywhere, *_finders(family)]
         return found.mask(original, place, finders=finders) is not original
 

@@ -31,6 +31,7 @@ from .findings import count_kinds
 from .scope_groups import ScopeGroups
 from .scopes import Redaction
 from .session_search import SessionSearch
+from .visibility import SessionVisibility, Visibility
 
 
 class RedactionPlan:
@@ -45,12 +46,14 @@ class RedactionPlan:
         descendants: bool,
         dry_run: bool,
         within: QuerySet[Session] | None = None,
+        visibility: SessionVisibility | None = None,
     ) -> None:
         self._using = using
         self._session = session
         self._groups = groups
         self._descendants = descendants
         self._within = within
+        self._visibility = visibility
         self._unreached: list[UUID] = []
         self._dry_run = dry_run
         self._families: dict[UUID, MessageCopies] = {}
@@ -87,7 +90,12 @@ class RedactionPlan:
 
     def _new_search(self, session: Session) -> SessionSearch:
         return SessionSearch(
-            self._using, session, self._groups, self._families, dry_run=self._dry_run
+            self._using,
+            session,
+            self._groups,
+            self._families,
+            dry_run=self._dry_run,
+            visibility=self._visibility(session) if self._visibility else Visibility(),
         )
 
     # --- with the lock -----------------------------------------------------------------------
@@ -192,7 +200,11 @@ class RedactionPlan:
         for search in searches:
             search.check_legal_hold()
         self._upload()
-        secrets = self._groups.named_texts.union(*(search.secrets for search in searches))
+        secrets = set().union(*(search.secrets for search in searches))
+        if secrets or self._visibility is None:
+            # A guess that is in no place that the user sees is not tried on reasons.
+            secrets |= self._groups.named_texts
+        change.is_silent = not self._searches[self._session].is_seen_by_agents
         for search in searches:
             self._write(search, change, secrets)
         return self.result()
@@ -232,8 +244,9 @@ class RedactionPlan:
         ]
         replace_messages(self._using, messages, event, change=number, keep=keep)
         blobs.update_references(self._using, session.pk, [key for key, _, _ in messages])
-        # Not in the row, which a retry compares with the row of then.
-        search.epoch = increment_redaction_epoch(self._using, session)
+        if search.is_seen_by_agents:
+            # Not in the row, which a retry compares with the row of then.
+            search.epoch = increment_redaction_epoch(self._using, session)
 
     def result(self) -> Redaction:
         found, *others = [search.result() for search in self._searches.values()]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -41,6 +42,13 @@ class ScopeGroups:
                 )
             else:
                 self.by_message.setdefault(scope.message, []).append(scope)
+
+    def limited_to(self, texts: Collection[str]) -> ScopeGroups:
+        """Return groups that search the whole session for these texts only."""
+        limited = copy(self)
+        limited.everywhere = [masking.TextFinder(text) for text in sorted(texts) if text.strip()]
+        limited.named = []
+        return limited
 
 
 @dataclass(frozen=True)

@@ -186,6 +186,9 @@ class Redaction:
             files that are encrypted, damaged, too large, or in an unknown format.
         unreached: Primary keys of forks that the caller may not redact, and that were not searched.
         counts: The number of all matches, in groups.
+        hidden: What the user may not see: ``"state"``, ``"note"`` (also labels) and ``"comment"``
+            of others were searched for the texts only that were found elsewhere in the session,
+            and ``"original"`` not at all; no match in them is counted or listed.
     """
 
     hits: list[Hit]
@@ -199,6 +202,7 @@ class Redaction:
     unread: list[Place] = field(default_factory=list)
     unreached: list[UUID] = field(default_factory=list)
     counts: Mapping[MatchGroup, int] = field(default_factory=dict, repr=False)
+    hidden: list[str] = field(default_factory=list)
 
     @property
     def total(self) -> int:

@@ -47,6 +47,7 @@ from .snapshot_columns import (
     redacted_refs,
     variant_refs,
 )
+from .visibility import Visibility
 
 # Rows that can have variants of messages; each is searched after the messages.
 _WITH_VARIANTS: list[type[Model]] = [SessionAgent, Snapshot]
@@ -79,16 +80,19 @@ class _SearchedRows:
             self.with_variants.discard(key)
 
 
-def _models_to_search(groups: ScopeGroups) -> list[type[Model]]:
+def _models_to_search(groups: ScopeGroups, visibility: Visibility) -> list[type[Model]]:
     """Return the models in the order of a search."""
     if not groups.everywhere:
-        return [SessionMessage, *COMMENT_COLUMNS, SessionMultiAgent, *_WITH_VARIANTS]
-    if not groups.by_message:
-        return content_models()
-    # The orchestrators after the messages, copies of which are in their states.
-    models = [model for model in content_models() if model is not SessionMultiAgent]
-    models.insert(models.index(SessionMessage) + 1, SessionMultiAgent)
-    return models
+        models: list[type[Model]] = [SessionMessage, *COMMENT_COLUMNS]
+        models += [SessionMultiAgent, *_WITH_VARIANTS]
+    else:
+        models = content_models()
+    if groups.everywhere and groups.by_message:
+        # The orchestrators after the messages, copies of which are in their states.
+        models.remove(SessionMultiAgent)
+        models.insert(models.index(SessionMessage) + 1, SessionMultiAgent)
+    # What is hidden after what is seen, whose matches it is searched for.
+    return sorted(models, key=visibility.hidden_models.__contains__)
 
 
 class SessionSearch:
@@ -102,21 +106,33 @@ class SessionSearch:
         families: Mapping[UUID, MessageCopies],
         *,
         dry_run: bool,
+        visibility: Visibility,
     ) -> None:
         self.session = session
+        self._visibility = visibility
+        self._hidden = visibility.hidden_models
         self._using = using
         self._groups = groups
         self._families = families
         self._dry_run = dry_run
         keep = is_original_kept(session)
-        self._messages = MessageSearch(using, session.pk, groups, keep=keep, with_texts=dry_run)
-        self._models = _models_to_search(groups)
+        self._messages = MessageSearch(
+            using,
+            session.pk,
+            groups,
+            keep=keep,
+            with_texts=dry_run,
+            originals=visibility.originals,
+        )
+        self._models = _models_to_search(groups, visibility)
         self._members: dict[UUID, MessageCopies] = {}
         self._rows: dict[type[Model], _SearchedRows] = {}
         # The changed messages when the snapshots and windows were searched.
         self._refs: set[MessageRef] = set()
         # The named messages that changed when the orchestrators were searched.
         self._changes = NodeChanges()
+        # What was found in what the user sees, when the rest was searched for it.
+        self._texts: dict[type[Model], set[str]] = {}
         self.epoch: int | None = None
 
     # --- search ------------------------------------------------------------------------------
@@ -136,6 +152,9 @@ class SessionSearch:
                 # Their states have copies of the changed messages.
                 self._changes = changes
                 self._rows.pop(SessionMultiAgent, None)
+            if model in self._hidden and self._texts.get(model) != (texts := self._seen_texts()):
+                self._texts[model] = texts
+                self._rows.pop(model, None)
             searched = self._rows.get(model)
             keys = self._limit(model) if searched is None else searched.stale
             searched = searched or _SearchedRows()
@@ -170,6 +189,8 @@ class SessionSearch:
         if self._changes or self._rows[Snapshot].versions or self._rows[SessionAgent].with_variants:
             return False
         stale = {model: rows.stale for model, rows in self._rows.items() if rows.stale}
+        if stale and self._hidden:
+            return False
         messages = stale.pop(SessionMessage, set())
         return not stale and are_short(self._using, messages)
 
@@ -207,6 +228,10 @@ class SessionSearch:
     def _search_row(self, searched: _SearchedRows, copy: Copy) -> None:
         if isinstance(copy.row, SessionMessage):
             found = self._messages.search(copy, self._members.get(copy.key))
+        elif self._visibility.hides(copy.row):
+            groups = self._groups.limited_to(self._texts[type(copy.row)])
+            found = RowFindings(groups, copy, is_hidden=True)
+            self._search_columns(found)
         else:
             found = RowFindings(self._groups, copy)
             self._search_columns(found)
@@ -221,8 +246,10 @@ class SessionSearch:
             self._changes.replace_in(found)
             return
         if isinstance(row := found.copy.row, MessageFeedback | Note):
-            if self._groups.everywhere:
+            if self._groups.everywhere or found.is_hidden:
                 mask_columns(found)
+            if found.is_hidden:
+                return
             family = None if row.message_id is None else self._members.get(row.message_id)
             if family is not None:
                 mask_comment(found, family, with_text=self._dry_run)
@@ -237,6 +264,12 @@ class SessionSearch:
             if is_snapshot and self.session.legal_hold and (refs := variant_refs(row)):
                 kept = self._refs | redacted_refs(self._using, refs)
             mask_variants(found, self._refs, kept)
+
+    def _seen_texts(self) -> set[str]:
+        """Return what is searched in what the user does not see; a legal hold keeps that."""
+        if self.session.legal_hold:
+            return set()
+        return set().union(*(found.secrets for found in self.findings if not found.is_hidden))
 
     def _node_changes(self) -> NodeChanges:
         searched = self._rows.get(SessionMessage)
@@ -278,8 +311,14 @@ class SessionSearch:
         """The texts to mask in the reason."""
         return set().union(*(found.secrets for found in self.findings))
 
+    @property
+    def is_seen_by_agents(self) -> bool:
+        """Whether a change is in the conversation, its state or its feedback: not only in notes."""
+        return any(not isinstance(found.copy.row, Note) for found in self.changes)
+
     def result(self) -> Redaction:
-        findings, changes = self.findings, self.changes
+        findings = [found for found in self.findings if not found.is_hidden]
+        changes = [found for found in self.changes if not found.is_hidden]
         messages = sum(found.message is not None for found in changes)
         return Redaction(
             [hit for found in findings for hit in found.hits][: masking.MAX_LISTED_MATCHES],
@@ -291,6 +330,7 @@ class SessionSearch:
             self.session.pk,
             unread=[place for found in findings for place in found.unread],
             counts={group: n for found in findings for group, n in found.counts.items()},
+            hidden=self._visibility.hidden,
         )
 
     def check_legal_hold(self) -> None:
