@@ -35,7 +35,7 @@ ENVIRONMENT = {
 INSTALLATION = [
     "python3 -m venv venv",
     ". venv/bin/activate",
-    'pip install "django-agent-sessions[strands]"',
+    'pip install "./django-agent-sessions[strands]"',
 ]
 SERVER = "python manage.py runserver"
 
@@ -129,6 +129,8 @@ def test_the_tutorial_leads_to_a_chat_page_with_redaction(project) -> None:
         redacted = browser.send("/forget/", text=CARD)
         assert CARD not in redacted
         assert redacted.count("My card is [REDACTED]") == 2
+        assert "Redacted in 2 messages." in redacted
+        assert "Redacted in 0 messages." in browser.send("/forget/", text=CARD)
         assert "You said: Hello again" in browser.send("/say/", text="Hello again")
         assert "chat-1" in browser.open("/admin/agent_sessions/session/")
         audit = browser.open("/admin/agent_sessions/auditevent/")
