@@ -26,7 +26,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_agent_sessions import audit
-from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.queries.titles import with_readable_titles
@@ -34,6 +33,7 @@ from django_agent_sessions.queries.titles import with_readable_titles
 from .audit_descriptions import describe_details
 from .columns import moment_html
 from .filters import reject_nul
+from .formatting import shown_title
 from .input_filters import TimeFilter
 from .keyset_changelist import AFTER, KeysetChangeList
 from .pages import admin_url, private_path
@@ -91,8 +91,7 @@ def name_sessions(request: HttpRequest, events: Sequence[AuditEvent]) -> None:
     readable = reach(request, *allowed).among(sessions.values())
     for event in events:
         session = sessions.get(event.session) if event.session else None
-        title = session.title if session and session.pk in readable else ""
-        name = (displayable(title) or session.session_id) if session else ""
+        name = shown_title(session, readable=session.pk in readable) if session else ""
         event.named = Truncator(name).chars(_MAX_NAME)  # type: ignore[attr-defined] # for the columns
 
 

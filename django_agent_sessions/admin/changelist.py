@@ -32,7 +32,6 @@ from .keyset_changelist import AFTER, KeysetChangeList
 from .list_rows import (
     SessionRowData,
     last_messages,
-    opening_words,
     snippets,
 )
 from .permissions import SessionPermission, may, may_act, reach
@@ -215,8 +214,6 @@ class SessionChangeList(KeysetChangeList):
         """Set ``listed`` on each session."""
         using = self.queryset.db
         agents = _agents_by_session(rows, using)
-        untitled = [row.pk for row in rows if row.pk in readable and not row.title]
-        words = opening_words(untitled, using)
         found = self._shown_messages(rows, readable)
         excerpts = snippets(found, self.query, using)
         keys, shown = [row.pk for row in rows], self.list_display
@@ -234,7 +231,6 @@ class SessionChangeList(KeysetChangeList):
                 more_agents=total - len(names),
                 frameworks=frameworks,
                 review=self._reviews.get(session.pk, ""),
-                words=words.get(session.pk, ""),
                 snippet=excerpts.get(session.pk, ""),
                 last=last.get(session.pk),
                 status=status.get(session.pk, ""),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.contrib import admin
 from django.contrib.admin.utils import quote
@@ -30,6 +31,7 @@ from .formatting import (
     format_moment,
     format_tokens,
     has_prices,
+    shown_title,
     to_local_time,
 )
 from .list_rows import SessionRowData
@@ -71,24 +73,23 @@ class SessionColumnsMixin:
 
     @admin.display(description=gettext_lazy("session"))
     def conversation(self, session: Session) -> SafeString:
-        """Return the title, the session id and badges.
+        """Return what the session is called, badges, and the session id where it is a name.
 
-        The title is omitted for users without the permission to read content.
+        Users without the permission to read content see the id only.
         """
-        name, row = _truncate(session.session_id), _row_data(session)
+        row = _row_data(session)
+        title = shown_title(session, readable=row.readable)
         signs = _signs(session_flags(session))
-        badges = format_html(" {}", signs) if signs else ""
-        title = _truncate(session.title or row.words) if row.readable else ""
-        if not title:
-            return format_html('<span class="as-session">{}</span>{}', name, badges)
         snippet = format_html('<span class="as-snippet">{}</span>', row.snippet)
+        name = format_html('<span class="as-session-id">{}</span>', _truncate(session.session_id))
+        has_name = title != session.session_id and not _is_key(session.session_id)
         return format_html(
-            '<span class="as-session{}">{}</span>{} {}<span class="as-session-id">{}</span>',
-            "" if session.title else " as-words",
-            title,
-            badges,
+            '<span class="as-session{}">{}</span>{} {}{}',
+            "" if row.readable and session.title else " as-words",
+            _truncate(title),
+            format_html(" {}", signs) if signs else "",
             snippet if row.snippet else "",
-            name,
+            name if has_name else "",
         )
 
     @admin.display(description=gettext_lazy("owner"), empty_value="–")
@@ -248,6 +249,14 @@ def _row_data(session: Session) -> SessionRowData:
     # Only the change list sets the attribute; elsewhere content stays hidden.
     data: SessionRowData = getattr(session, "listed", SessionRowData(readable=False))
     return data
+
+
+def _is_key(session_id: str) -> bool:
+    """Return whether a session id is a generated one, which tells a reader nothing."""
+    try:
+        return bool(UUID(session_id))
+    except ValueError:
+        return False
 
 
 def _truncate(text: str) -> str:

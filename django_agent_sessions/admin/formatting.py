@@ -14,6 +14,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from django_agent_sessions.conf import get_settings
+from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.models import Session
 from django_agent_sessions.values.prices import amount, amount_text
 
 DAY = "Y-m-d"
@@ -48,6 +50,11 @@ def format_duration(milliseconds: float | None) -> str:
     if milliseconds < 120_000:
         return _("%s s") % _format_rounded(milliseconds / 1000)
     return _("%s min") % _format_rounded(milliseconds / 60_000)
+
+
+def shown_title(session: Session, *, readable: bool) -> str:
+    """Return what pages call a session; its id for viewers who may not read its content."""
+    return displayable(session.display_title) if readable else session.session_id
 
 
 def format_tokens(tokens: int | None) -> str:

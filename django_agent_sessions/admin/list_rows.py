@@ -42,22 +42,11 @@ class SessionRowData:
     more_agents: int = 0
     frameworks: tuple[str, ...] = ()
     review: str = ""
-    words: str = ""
-    """The beginning of the conversation, if the session has no title."""
     snippet: str = ""
     """The HTML of the words around what a search found."""
     last: ListedMessage | None = None
     status: str = ""
     """Why it does not run, if the column is shown: see ``run_status``."""
-
-
-def opening_words(sessions: Collection[UUID], using: str) -> dict[UUID, str]:
-    """Return how the first message of each session begins, if it can be decrypted."""
-    if not sessions:
-        return {}
-    rows = _one_of_each(sessions, using, order="id")
-    found = rows.values_list("session", *beginning_columns(_MAX_WORDS))
-    return {key: words for key, *begins in found if (words := _words(key, begins))}
 
 
 def last_messages(

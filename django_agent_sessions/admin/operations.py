@@ -20,7 +20,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_agent_sessions import conf
-from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.db import bridge
 from django_agent_sessions.governance.reasons import OPERATION_ACTIONS
 from django_agent_sessions.models import Operation, Session
@@ -30,6 +29,7 @@ from django_agent_sessions.queries.titles import with_readable_titles
 
 from .changelist import SessionChangeList
 from .filters import reject_nul
+from .formatting import shown_title
 from .input_filters import InputFilter
 from .pages import ReasonForm, admin_url, private_path, render
 from .permissions import SessionPermission, may, reach
@@ -230,7 +230,7 @@ def _samples(request: HttpRequest, sessions: Any) -> list[tuple[Session, str]]:
     """Return the first sessions with their titles, where the user may read them."""
     rows = with_readable_titles(sessions.defer("metadata", "origin")[:SAMPLES])
     readable = reach(request, SessionPermission.READ).among(rows)
-    return [(row, displayable(row.title) if row.pk in readable else "") for row in rows]
+    return [(row, shown_title(row, readable=row.pk in readable)) for row in rows]
 
 
 def begin(operation: Operation) -> None:

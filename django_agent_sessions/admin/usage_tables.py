@@ -31,6 +31,7 @@ from .formatting import (
     format_moment,
     format_tokens,
     has_prices,
+    shown_title,
 )
 from .permissions import SessionPermission, reach
 from .usage_range import UsageRange
@@ -112,7 +113,7 @@ def session_columns() -> list[UsageColumn]:
 
 def session_row(session: Session, bar: str, link: str, *, readable: bool) -> UsageRow:
     """Return the row of a session; without its title, if the viewer may not read it."""
-    name = displayable((readable and session.title) or session.session_id)
+    name = shown_title(session, readable=readable)
     cells = [
         format_moment(session.last_activity_at, MINUTE),
         format_integer(session.message_count),

@@ -78,7 +78,7 @@ def export_markdown(
     if feedback_by is not None:
         feedback = feedback.filter(user=feedback_by)
     rated = Exists(feedback.filter(session=OuterRef("pk")))
-    rows = with_owners(Session.objects.using(alias)).annotate(rated=rated)
+    rows = with_owners(Session.objects.using(alias).with_display_title()).annotate(rated=rated)
     row: Any = rows.filter(pk=session.pk).first()
     if row is None:
         return
@@ -97,7 +97,7 @@ _AGENT = ("pk", "agent_id", "dialect")
 def _head(session: Session, agents: _Agents) -> str:
     owner = session.owner.get_username() if session.owner is not None else "nobody"
     facts = [
-        ("Title", session.title),
+        ("Session", session.session_id),
         ("Key", str(session.pk)),
         ("Namespace", session.namespace),
         ("Scope", session.scope),
@@ -112,7 +112,7 @@ def _head(session: Session, agents: _Agents) -> str:
         ("Last activity", _time(session.last_activity_at)),
     ]
     lines = [f"- {name}: {_inline(value)}" for name, value in facts if value]
-    return f"# {_inline(session.session_id)}\n\n" + "\n".join(lines) + "\n"
+    return f"# {_inline(session.display_title)}\n\n" + "\n".join(lines) + "\n"
 
 
 def _tokens(count: int | None) -> str:

@@ -32,6 +32,7 @@ from django_agent_sessions.models.last_message import last_message_columns
 from django_agent_sessions.models.lifetimes import Lifetimes
 from django_agent_sessions.models.removed_messages import last_of, remember_removed
 from django_agent_sessions.models.shared_text import keeping_payloads
+from django_agent_sessions.models.titles import opening_text
 from django_agent_sessions.values.ids import SessionKey
 from django_agent_sessions.values.owners import reached
 
@@ -179,6 +180,10 @@ class SessionQuerySet(HeldQuerySet["tables.Session"]):
         The message may be of any agent of the session. Redacted text is redacted here, too.
         """
         return self.annotate(**last_message_columns())
+
+    def with_display_title(self) -> Self:
+        """Read with the sessions what ``display_title`` needs, in the same statement."""
+        return self.annotate(opening_text=opening_text())
 
     def older_than(self, age: timedelta | datetime) -> Self:
         """Filter the sessions whose last activity is older: ``older_than(timedelta(days=30))``.

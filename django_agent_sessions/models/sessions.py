@@ -24,6 +24,7 @@ from django_agent_sessions.models.holds import HeldModel
 from django_agent_sessions.models.querysets import MessageQuerySet, RowQuerySet, SessionQuerySet
 from django_agent_sessions.models.removed_messages import remember_removed
 from django_agent_sessions.models.shared_text import store_whole_payloads
+from django_agent_sessions.models.titles import display_title, opening_text
 from django_agent_sessions.models.users import UserKey, users_are_beside
 from django_agent_sessions.values.ids import MAX_SCOPE_LENGTH, SessionKey, new_id
 
@@ -200,6 +201,20 @@ class Session(HeldModel):
     def __str__(self) -> str:
         # Not the title, which is content: str() is written to logs, messages and other tables.
         return self.session_id
+
+    @property
+    def display_title(self) -> str:
+        """The title, else the first words of the first user's message, else the session id.
+
+        Words are read when they are shown, so that a redaction reaches them. Without
+        :meth:`SessionQuerySet.with_display_title`, a session without a title costs a statement.
+        """
+        if self.title or "opening_text" in self.__dict__:
+            opening = self.__dict__.get("opening_text")
+        else:
+            rows = Session._base_manager.using(self._state.db).filter(pk=self.pk)
+            opening = rows.values_list(opening_text(), flat=True).first()
+        return display_title(self.title, opening, self.session_id)
 
     @property
     def key(self) -> SessionKey:

@@ -13,7 +13,11 @@ logger = logging.getLogger(__name__)
 
 
 def with_readable_titles(rows: Any) -> list[Session]:
-    """Return the sessions of a queryset; without the titles that cannot be decrypted."""
+    """Return the sessions of a queryset with what ``display_title`` needs.
+
+    Titles that cannot be decrypted are empty.
+    """
+    rows = rows.with_display_title()
     try:
         return list(rows)
     except EncryptionError:

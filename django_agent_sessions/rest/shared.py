@@ -169,7 +169,8 @@ class SharedSessionView(SharedAPI, MessageListMixin, viewsets.GenericViewSet[Any
         """
         row = self.session(self.link.session_id, SessionPermission.READ)
         page = self.page_response(row, lambda _: MessageQuery(row, main=True))
-        title = displayable(row.title)
+        # Not the session id, which readers of a link have not seen.
+        title = "" if row.display_title == row.session_id else displayable(row.display_title)
         head = {"title": title, "expires_at": format_datetime(self.link.expires_at)}
         return Response({**head, **page.data})
 

@@ -206,9 +206,9 @@ def statements(client, **parameters) -> list[str]:
     return [query["sql"] for query in captured]
 
 
-def test_a_page_takes_nine_statements_whatever_the_number_of_sessions(reader, ada):
-    # Login and permissions take four, the namespaces two, the page one,
-    # its agents, and the first words of sessions without a title one each.
+def test_a_page_takes_eight_statements_whatever_the_number_of_sessions(reader, ada):
+    # Login and permissions take four, the namespaces two, the page with what sessions without a
+    # title are called one, and its agents one.
     many(5)
     Session.objects.update(owner=ada)
     few = statements(reader)
@@ -218,10 +218,10 @@ def test_a_page_takes_nine_statements_whatever_the_number_of_sessions(reader, ad
     )
     estimate = 1 if connection.vendor == "postgresql" else 0
 
-    assert len(few) == 9
-    assert len(statements(reader)) == 9 + estimate
+    assert len(few) == 8
+    assert len(statements(reader)) == 8 + estimate
     first = link(page_of(reader), "next")
-    assert len(statements(reader, **first)) == 9 + estimate
+    assert len(statements(reader, **first)) == 8 + estimate
 
 
 def test_nothing_is_counted(reader):
@@ -236,7 +236,8 @@ def test_the_page_is_found_by_the_index_of_the_order(reader):
     found = statements(reader, **link(page, "next"))
     sql = next(sql for sql in found if "ORDER BY" in sql)
 
-    assert "OFFSET" not in sql.upper()
+    # Only the words of a session are looked for among its first messages.
+    assert "OFFSET" not in sql.upper().rsplit("ORDER BY", 1)[1]
     assert sql.count("last_activity_at") >= 4
 
 

@@ -103,7 +103,7 @@ def test_a_conversation_reads_from_top_to_bottom(store, ada):
 
     text = markdown("talk")
 
-    assert text.startswith("# talk\n\n- Title: Holiday \\*plans\\*\n")
+    assert text.startswith("# Holiday \\*plans\\*\n\n- Session: talk\n")
     assert "- Owner: ada\n" in text
     assert "- Messages: 4\n" in text
     assert "\n## 0 · user · planner · 20" in text
@@ -166,8 +166,8 @@ def test_nothing_that_was_said_can_look_like_the_documents_own_words(store, sess
     # And to whoever reads it as it is, with an editor's idea of a line.
     own = [line[:3] for line in text.splitlines() if line and not line.startswith(">")]
     assert own.count("## ") == 4
-    assert set(own) <= {
-        "# s",
+    assert own[0].startswith("# ")
+    assert set(own[1:]) <= {
         "## ",
         "- T",
         "- K",
@@ -232,6 +232,7 @@ def test_what_was_redacted_is_there_only_as_it_was_redacted(store, agent):
         SessionMessage.objects.filter(message_id=0),
         {"redact_message": {"role": "user", "content": "[REDACTED]"}},
         redacted_at=timezone.now(),
+        text="[REDACTED]",
     )
 
     text = markdown()

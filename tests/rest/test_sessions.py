@@ -9,9 +9,9 @@ import pytest
 from django.utils import timezone
 
 from django_agent_sessions.governance import legal_hold
-from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.rest.base import SafeJSONRenderer, compute_etag
-from django_agent_sessions.rest.serializers.sessions import SessionRowSerializer
+from django_agent_sessions.rest.serializers.sessions import SessionRowSerializer, with_texts
 from django_agent_sessions.store import SessionStore
 
 from .conftest import Talk
@@ -32,10 +32,24 @@ def test_a_list_holds_ones_own_sessions_the_most_recently_active_first(api, ada,
     assert page["previous"] is None
 
 
-def test_rows_of_a_list_carry_nothing_that_was_said(api, trip):
+def test_rows_of_a_list_have_a_title_and_the_last_text_and_nothing_else_that_was_said(
+    api, trip, ada
+):
+    Talk(ada, "Where is my parcel?", session_id="untitled", title="")
+    SessionStore(owner=ada).create("empty")
     answer = api.get(SESSIONS)
+    rows = {row["session_id"]: row for row in answer.json()["results"]}
+    assert {name: (row["title"], row["display_title"]) for name, row in rows.items()} == {
+        "trip": ("A trip", "A trip"),
+        "untitled": ("", "Where is my parcel?"),
+        "empty": ("", "empty"),
+    }
+    last = SessionMessage.objects.filter(session=trip.session.id).latest("id")
+    said = {"message": str(last.pk), "role": "assistant", "text": "Thanks."}
+    assert rows["trip"]["last_text"] == said
+    assert rows["empty"]["last_text"] is None
     assert "Lisbon" not in answer.content.decode()
-    assert "metadata" not in answer.json()["results"][0]
+    assert "metadata" not in rows["trip"]
     assert answer["Cache-Control"] == "private, no-store"
 
 
@@ -44,7 +58,8 @@ def test_rows_of_a_list_are_what_the_documented_serializer_makes_of_sessions(api
     Session.objects.filter(session_id="archived").update(
         archived_at=timezone.now(), legal_hold=True, input_tokens=2**40
     )
-    rows = Session.objects.recent_first()
+    Talk(ada, "Hello", session_id="untitled", title="")
+    rows = with_texts(Session.objects.recent_first())
     expected = SafeJSONRenderer().render(SessionRowSerializer(rows, many=True).data)
     assert api.get(SESSIONS).json()["results"] == json.loads(expected)
 

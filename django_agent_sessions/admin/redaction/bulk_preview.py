@@ -9,7 +9,6 @@ from django.http import Http404, HttpRequest
 
 from django_agent_sessions.admin.permissions import reach
 from django_agent_sessions.admin.transcript.viewers import Viewer, get_viewer_or_404
-from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.content.work_budget import limit_work
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
@@ -104,6 +103,6 @@ def _search(
     total = count_places(result)
     viewer.record(None, page="redact", hits=total)
     if total:
-        page, title = result.hits[:MAX_PLACES], displayable(viewer.session.title)
+        page, title = result.hits[:MAX_PLACES], viewer.title
         groups = group_places(viewer, page)
         preview.sessions.append(SessionPreview(viewer, title, total, len(page), groups))

@@ -22,6 +22,7 @@ from django.http import (
 from django.utils.translation import gettext as _
 
 from django_agent_sessions.admin.pages import ReasonForm, error_text, parse_key_or_404
+from django_agent_sessions.admin.titles import with_shown_titles
 from django_agent_sessions.admin.transcript.viewers import (
     SessionPage,
     Viewer,
@@ -145,8 +146,9 @@ def compare_with(viewer: Viewer) -> HttpResponse:
     named = viewer.request.GET.get("with", "").strip().replace("\x00", "")
     if not named:
         owned = rows.exclude(owner=None).filter(owner=viewer.session.owner_id)
-        recent = owned.only("session_id", "last_activity_at").order_by("-last_activity_at", "-id")
-        return render(recent=recent[:MAX_CHOICES])
+        recent = owned.only("session_id", "title", "last_activity_at", "namespace", "owner_id")
+        recent = recent.order_by("-last_activity_at", "-id")[:MAX_CHOICES]
+        return render(recent=with_shown_titles(viewer.request, recent))
     try:
         other = get_viewer_or_404(viewer.model_admin, viewer.request, _find_session(rows, named))
     except Http404:

@@ -31,6 +31,7 @@ from django_agent_sessions.admin.run_status import (
     small_state,
     waits,
 )
+from django_agent_sessions.admin.titles import with_shown_titles
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import (
     MAIN_BRANCH,
@@ -332,15 +333,18 @@ def beside(viewer: Viewer) -> BesideConversation:
 def session_relations(viewer: Viewer) -> dict[str, Any]:
     """Return what a session was forked from, and its forks, of what the viewer may see."""
     session, may_view = viewer.session, viewer.model_admin.has_view_permission
-    columns = ("id", "session_id", "namespace", "owner_id", "created_at")
+    columns = ("id", "session_id", "namespace", "owner_id", "created_at", "title")
     rows = viewer.listed().only(*columns).order_by("-id")
     line = rows.filter(forked_from=session.forked_from or session.pk)
-    fork_rows = list(line.filter(origin__fork__session=str(session.pk))[: MAX_FORKS + 1])
+    of_session = line.filter(origin__fork__session=str(session.pk))[: MAX_FORKS + 1]
+    fork_rows = with_shown_titles(viewer.request, of_session)
     forks = [fork for fork in fork_rows if may_view(viewer.request, fork)]
     relations = {"forks": forks[:MAX_FORKS], "more": len(fork_rows) > MAX_FORKS}
     if session.forked_from is not None:
         fork: Any = session.origin["fork"]  # type: ignore[index] # the origin of a fork
-        origin = rows.filter(pk=fork["session"]).first()
+        origin = next(
+            iter(with_shown_titles(viewer.request, rows.filter(pk=fork["session"]))), None
+        )
         is_visible = origin is not None and may_view(viewer.request, origin)
         relations |= {"is_fork": True, "origin": origin if is_visible else None}
         relations |= {"message": fork["message"]}

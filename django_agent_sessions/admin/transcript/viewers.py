@@ -16,7 +16,7 @@ from django.urls import URLPattern
 from django.utils import timezone
 
 from django_agent_sessions import audit
-from django_agent_sessions.admin.formatting import format_moment
+from django_agent_sessions.admin.formatting import format_moment, shown_title
 from django_agent_sessions.admin.pages import admin_url, private_path, render
 from django_agent_sessions.admin.permissions import SessionPermission, may, require
 from django_agent_sessions.db import bridge
@@ -81,6 +81,11 @@ class Viewer:
         """The alias of the write database of sessions and audit events."""
         # Not the alias of the row, which may be a read-only replica.
         return bridge.database()
+
+    @property
+    def title(self) -> str:
+        """What pages call the session."""
+        return shown_title(self.session, readable=self.can_read)
 
     @property
     def is_owner(self) -> bool:
@@ -190,11 +195,12 @@ def get_viewer_or_404(model_admin: Any, request: HttpRequest, object_id: Any) ->
         key = object_id if isinstance(object_id, UUID) else UUID(str(object_id))
     except ValueError:
         raise Http404 from None
-    title = () if may(request, SessionPermission.READ) else ("title",)
     rows = with_owners(model_admin.few(request, pk=key).using(bridge.database()))
+    may_read = may(request, SessionPermission.READ)
+    rows = rows.with_display_title() if may_read else rows.defer("title")
     rated = Exists(MessageFeedback.objects.filter(session=OuterRef("pk")))
     leases = RunLease.objects.filter(session=OuterRef("pk"), expires_at__gt=timezone.now())
-    rows = rows.defer("metadata", *title).annotate(is_rated=rated, is_running=Exists(leases))
+    rows = rows.defer("metadata").annotate(is_rated=rated, is_running=Exists(leases))
     if may_review := may(request, *REVIEWING):
         rows = rows.select_related("review").annotate(
             has_notes=Exists(Note.objects.filter(session=OuterRef("pk"))),

@@ -125,10 +125,10 @@ def _page(viewer: Viewer, extra: dict[str, Any]) -> HttpResponse:
     date = shown_deletion_date(session)
     context = {
         **_window_context(viewer, window),
+        # Not the title, which browsers keep in their history.
         "title": session.session_id,
         "original": session,
         "inline_admin_formsets": model_admin.inline_formsets(request, session),
-        "heading": (session.title if viewer.can_read else "") or session.session_id,
         "agents": listed[: sidebar.MAX_AGENTS],
         "more_agents": len(listed) > sidebar.MAX_AGENTS,
         "lone_agents": _without_nodes(listed[: sidebar.MAX_AGENTS], orchestrators),

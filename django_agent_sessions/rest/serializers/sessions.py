@@ -10,6 +10,7 @@ from rest_framework import serializers
 
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
+from django_agent_sessions.models.titles import display_title, last_text
 from django_agent_sessions.values.chosen_classes import chosen_class
 
 from .fields import (
@@ -33,10 +34,26 @@ _PRESENT_COST = "By the present prices; null if no model with a price answered."
 _STATE = "Only for users with the permission `view_sessionagent`."
 
 
+class SaidSerializer(serializers.Serializer[Any]):
+    """The start of a message's text."""
+
+    message = serializers.UUIDField(help_text="The id of the message.")
+    role = serializers.CharField()
+    text = serializers.CharField(help_text="At most 500 characters.")
+
+
 class SessionRowSerializer(serializers.ModelSerializer[Session]):
-    """A session in a list, without any message text."""
+    """A session in a list, with the last text of its messages."""
 
     title = DisplayableField(read_only=True)
+    display_title = DisplayableField(
+        read_only=True,
+        help_text="The title, else the first words of the first user's message, else the session "
+        "id.",
+    )
+    last_text = SaidSerializer(
+        read_only=True, allow_null=True, help_text="The last text of the conversation."
+    )
     owner = serializers.PrimaryKeyRelatedField[Any](
         read_only=True, allow_null=True, help_text="The user's id."
     )
@@ -61,6 +78,8 @@ class SessionRowSerializer(serializers.ModelSerializer[Session]):
             "session_type",
             "external_id",
             "title",
+            "display_title",
+            "last_text",
             "owner",
             "message_count",
             "error_count",
@@ -94,19 +113,24 @@ def represent_rows(rows: Iterable[Any]) -> list[dict[str, Any]]:
 
 @cache
 def _row_table() -> Table:
-    return table_of(SessionRowSerializer)
+    return [
+        (name, _title_of_row, displayable) if name == "display_title" else (name, read, convert)
+        for name, read, convert in table_of(SessionRowSerializer)
+    ]
 
 
-ROW_COLUMNS = ["owner_id" if name == "owner" else name for name in SessionRowSerializer.Meta.fields]
-"""The columns that the list of sessions reads."""
+def _title_of_row(row: Any) -> str:
+    return display_title(row.title, row.opening_text, row.session_id)
 
 
-class SaidSerializer(serializers.Serializer[Any]):
-    """The start of a message's text."""
+def with_texts(sessions: Any) -> Any:
+    """Read with the sessions what :class:`SessionRowSerializer` shows of their messages."""
+    return sessions.with_display_title().annotate(last_text=last_text())
 
-    message = serializers.UUIDField(help_text="The id of the message.")
-    role = serializers.CharField()
-    text = serializers.CharField(help_text="At most 500 characters.")
+
+_COLUMN_NAMES = {"owner": "owner_id", "display_title": "opening_text"}
+ROW_COLUMNS = [_COLUMN_NAMES.get(name, name) for name in SessionRowSerializer.Meta.fields]
+"""The columns that the list of sessions reads, of :func:`with_texts`."""
 
 
 class ForkedFromSerializer(serializers.Serializer[Any]):
@@ -169,7 +193,6 @@ class SessionSerializer(SessionRowSerializer):
     metadata = serializers.SerializerMethodField()
     agents = AgentSerializer(many=True, read_only=True)
     first_text = SaidSerializer(read_only=True, allow_null=True)
-    last_text = SaidSerializer(read_only=True, allow_null=True)
     forked_from = ForkedFromSerializer(
         source="fork",
         read_only=True,
@@ -183,7 +206,6 @@ class SessionSerializer(SessionRowSerializer):
             "metadata",
             "agents",
             "first_text",
-            "last_text",
             "forked_from",
         ]
         read_only_fields = fields

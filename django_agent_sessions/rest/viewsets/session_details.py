@@ -35,7 +35,7 @@ class SessionDetailAPI(ChangeAPI):
         # Agents of the same database, without their states, which may be large.
         columns = [*AgentSerializer.Meta.fields, "session_id"]
         agents = SessionAgent.objects.using(self.using).only(*columns)
-        rows = self.with_role(sessions.defer("origin"))
+        rows = self.with_role(sessions.defer("origin").with_display_title())
         row = rows.prefetch_related(Prefetch("agents", agents)).first()
         if row is None or not (copied or self.has_permissions(row, SessionPermission.READ)):
             raise Http404

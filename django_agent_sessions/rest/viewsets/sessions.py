@@ -81,6 +81,7 @@ from django_agent_sessions.rest.serializers.sessions import (
     UsageSerializer,
     chosen_serializer,
     represent_rows,
+    with_texts,
 )
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.ids import new_id
@@ -139,7 +140,7 @@ class SessionViewSet(SessionDetailAPI):
     def list(self, request: Any) -> Response:
         """List sessions, most recently active first.
 
-        The rows contain no message text.
+        Each row has the title to display, and the start of the last text.
         """
         more: dict[str, Any] = {}
         paginator: Any = self.paginator
@@ -157,7 +158,7 @@ class SessionViewSet(SessionDetailAPI):
             result = find_sessions(query, sessions=reached, content=True, using=self.using)
             sessions = sessions.filter(pk__in=result.sessions)
             more["search"] = {"truncated": result.truncated, "limited": result.limited}
-        sessions = serializer.setup_eager_loading(sessions)
+        sessions = serializer.setup_eager_loading(with_texts(sessions))
         try:
             rows: Sequence[Any] = paginator.paginate_queryset(
                 sessions.values_list(*ROW_COLUMNS, named=True) if values else sessions,

@@ -6,7 +6,7 @@ import pytest
 
 from django_agent_sessions import audit
 from django_agent_sessions.content.dialects import STRANDS
-from django_agent_sessions.models import AuditEvent
+from django_agent_sessions.models import AuditEvent, Session
 from tests.admin.people import staff
 
 
@@ -19,7 +19,8 @@ def reader(client):
 
 @pytest.fixture
 def talker(session, store):
-    """An agent of a Strands session."""
+    """An agent of a Strands session, which has a title, so that no words appear twice."""
+    Session.objects.filter(pk=session.id).update(title="A talk")
     return store.agents.open(session, "planner", dialect=STRANDS)
 
 

@@ -1,0 +1,142 @@
+"""What a session is called: its title, or the first words of its first user."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.apps import apps
+from django.db import models
+from django.db.models import Case, F, OuterRef, Q, Subquery, UUIDField, Value, When
+from django.db.models.functions import Cast, Coalesce, Concat, Substr
+from django.db.models.lookups import LessThanOrEqual
+
+from django_agent_sessions.content import codec, dialects
+from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.content.masking import MASK_PATTERN
+from django_agent_sessions.exceptions import EncryptionError
+
+from .fields import decode_payload
+from .functions import OctetLength
+from .stored_text import VISIBLE_TEXT, StoredText, opened_text
+
+if TYPE_CHECKING:
+    _TextField = models.TextField[Any, Any]
+else:
+    _TextField = models.TextField
+
+logger = logging.getLogger(__name__)
+
+MAX_TITLE_WORDS = 80
+"""The most characters of a title that is made of the first words."""
+
+_LENGTH = 500
+_SEARCHED_MESSAGES = 20
+"""How many messages are looked at, so that one session cannot slow a list down."""
+
+_MAX_SEALED = 64 * 1024
+"""The most bytes of an encrypted message that is read for its text."""
+
+_SEPARATOR = "\n"
+
+
+def display_title(title: str, opening_text: str | None, session_id: str) -> str:
+    """Return the title, else the first words of the first user, else the session id."""
+    return title or first_words(opening_text or "") or session_id
+
+
+def first_words(text: str) -> str:
+    """Return how a text begins, in one line; empty for a text that is redacted completely."""
+    words = " ".join(displayable(text).split())
+    if not MASK_PATTERN.sub("", words).strip():
+        return ""
+    if len(words) <= MAX_TITLE_WORDS:
+        return words
+    head = words[: MAX_TITLE_WORDS - 1]
+    cut = head.rpartition(" ")[0]
+    return f"{cut if len(cut) > MAX_TITLE_WORDS // 3 else head}…"
+
+
+class MessageTextField(_TextField):
+    """A message's key, role and text, as :func:`_key_role_and_text` selects them.
+
+    None for a text that cannot be decrypted: the other sessions of a list stay readable.
+    """
+
+    def from_db_value(
+        self, value: str | None, expression: Any, connection: Any
+    ) -> dict[str, str] | None:
+        if value is None:
+            return None
+        key, role, dialect, text = value.split(_SEPARATOR, 3)
+        try:
+            if dialect:
+                text = dialects.get(dialect).summary(decode_payload(opened_text(text))).text
+        except EncryptionError as error:
+            logger.warning("the text of message %s cannot be decrypted: %s", UUID(key), error)
+            return None
+        if not text:
+            return None
+        return {"message": str(UUID(key)), "role": role, "text": displayable(text[:_LENGTH])}
+
+
+class _OpeningTextField(MessageTextField):
+    """The text alone."""
+
+    def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
+        said = super().from_db_value(value, expression, connection)
+        return said and said["text"]
+
+
+def opening_text() -> Case:
+    """Return the annotation of the text of the first user message of sessions without a title."""
+    first = _first_few().filter(role="user").order_by("id")
+    return Case(
+        When(title="", then=Subquery(first.values(said=_key_role_and_text())[:1])),
+        output_field=_OpeningTextField(null=True),
+    )
+
+
+def last_text() -> Subquery:
+    """Return the annotation of the last text of a session: a dict, or None."""
+    has_text = ~Q(text="")
+    if not codec.is_plain():
+        # Encryption leaves the column `text` empty.
+        has_text |= Q(LessThanOrEqual(OctetLength(VISIBLE_TEXT), _MAX_SEALED))
+    last = _first_few(newest=True).filter(has_text).order_by("-id")
+    return Subquery(
+        last.values(said=_key_role_and_text())[:1], output_field=MessageTextField(null=True)
+    )
+
+
+def _first_few(*, newest: bool = False) -> Any:
+    """Return the first messages of the outer session, or the last ones."""
+    ordered = _messages(OuterRef(OuterRef("pk"))).order_by("-id" if newest else "id")
+    beyond = ordered.values("id")[_SEARCHED_MESSAGES : _SEARCHED_MESSAGES + 1]
+    farthest = Value(UUID(int=0 if newest else 2**128 - 1), output_field=UUIDField())
+    limit = Coalesce(Subquery(beyond), farthest)
+    return _messages(OuterRef("pk")).filter(Q(id__gt=limit) if newest else Q(id__lt=limit))
+
+
+def _messages(session: Any) -> Any:
+    message = apps.get_model("agent_sessions", "SessionMessage")
+    return message._base_manager.filter(session=session, branch=0)
+
+
+def _key_role_and_text() -> Concat:
+    """Return a message's key, role, dialect if it is sealed, and text, in one column."""
+    text: Any = Concat(Value(_SEPARATOR), Substr("text", 1, _LENGTH))
+    if not codec.is_plain():
+        payload = StoredText("redact_message", "message", output_field=_TextField())
+        sealed = Concat(F("agent__dialect"), Value(_SEPARATOR), payload, output_field=_TextField())
+        is_sealed = Q(text="") & LessThanOrEqual(OctetLength(VISIBLE_TEXT), _MAX_SEALED)
+        text = Case(When(is_sealed, then=sealed), default=text, output_field=_TextField())
+    return Concat(
+        Cast("pk", _TextField()),
+        Value(_SEPARATOR),
+        F("role"),
+        Value(_SEPARATOR),
+        text,
+        output_field=_TextField(),
+    )
