@@ -11,9 +11,11 @@ The order of operations keeps files and rows consistent:
 * a file is written, under a new unique name, before its row is committed;
 * rows change only while the session's row is locked, so that a concurrent write cannot refer to a
   file that is about to be deleted;
-* a file is deleted after the deletion of its row is committed.
+* a file is deleted after the deletion of its row is committed, and until then is remembered in a
+  row of its own (:mod:`.files_to_delete`).
 
-Therefore a crash leaves at most an orphaned file, which ``manage.py agent_sessions_gc`` deletes.
+Therefore a crash leaves at most an orphaned file of a session, which ``manage.py
+agent_sessions_gc`` deletes.
 """
 
 from __future__ import annotations

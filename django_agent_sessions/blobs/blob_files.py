@@ -6,7 +6,7 @@ import hashlib
 import logging
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -152,25 +152,27 @@ def _is_lost(blob: Blob) -> bool:
     return pieces.size != size_of_file(blob)
 
 
-def delete_stored_files(alias: str, names: Iterable[str]) -> None:
-    """Delete files, and the folders of sessions that become empty.
+def delete_stored_files(alias: str, names: Collection[str]) -> Collection[str]:
+    """Delete files, and the folders of sessions that become empty; return the files that are left.
 
     Errors are logged; ``manage.py agent_sessions_gc`` deletes the remaining files.
     """
-    names = list(names)
     try:
         storage = get_storage(alias)
-        file_storage.delete_files(storage, names)
-        for session in {name.rpartition("/")[0] for name in names}:
-            file_storage.remove_folder(storage, session)
-    except Exception:
+        errors = file_storage.try_deleting_files(storage, names)
+        for folder in {name.rpartition("/")[0] for name in names if name not in errors}:
+            file_storage.remove_folder(storage, folder)
+    except Exception as error:
+        errors = dict.fromkeys(names, error)
+    if errors:
         logger.warning(
             "%d files of binaries could not be deleted from storage %r; "
             "run manage.py agent_sessions_gc",
-            len(names),
+            len(errors),
             alias,
-            exc_info=True,
+            exc_info=next(iter(errors.values())),
         )
+    return errors
 
 
 def _check(blob: Blob, content: bytes | Exception) -> bytes | BlobError:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection, Iterable
 from typing import TypeAlias
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from django_agent_sessions.content import codec
@@ -18,7 +16,8 @@ from django_agent_sessions.models import Blob, BlobReference, Session, SessionMe
 from django_agent_sessions.models.deletion import LockedSessions
 from django_agent_sessions.models.fields import CorruptPayload
 
-from . import blob_files
+from . import files_to_delete
+from .files_to_delete import StoredFile
 
 _BATCH = 500
 
@@ -162,11 +161,5 @@ def delete_blobs(using: str, rows: Collection[Blob]) -> None:
 
 
 def _delete_files(using: str, rows: Iterable[Blob]) -> None:
-    by_storage: dict[str, list[str]] = {}
-    for row in rows:
-        by_storage.setdefault(row.storage, []).append(row.file)
-    for alias, names in by_storage.items():
-        # robust: an error must not hide from the caller that the transaction was committed.
-        transaction.on_commit(
-            functools.partial(blob_files.delete_stored_files, alias, names), using, robust=True
-        )
+    files = [StoredFile(row.session_id, row.storage, row.file) for row in rows]
+    files_to_delete.delete_after_commit(using, files)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import IO
 from uuid import UUID
 
+from django.db import transaction
 from django.utils import timezone
 
 from django_agent_sessions import conf
@@ -16,7 +17,7 @@ from django_agent_sessions.content.codec import Owned
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import Operation
 
-from . import blob_files, file_storage
+from . import blob_files, file_storage, files_to_delete
 
 PART_BYTES = 8 * 1024 * 1024
 """The most bytes of a part, which is in memory while it is written or read."""
@@ -59,13 +60,17 @@ def read_export(operation: Operation) -> Iterator[bytes]:
 
 
 def delete_export(operation: Operation) -> None:
-    """Delete the files of an export, also those that a killed process left."""
+    """Delete the files of an export, also those that a killed process left; errors are logged."""
     if operation.kind != Operation.Kind.EXPORT or (alias := storage_alias()) is None:
         return
-    storage, folder = blob_files.get_storage(alias), _folder(operation.pk)
-    _, names = file_storage.list_folder(storage, folder)
-    file_storage.delete_files(storage, [f"{folder}/{name}" for name in names])
-    file_storage.remove_folder(storage, folder)
+    try:
+        storage, folder = blob_files.get_storage(alias), _folder(operation.pk)
+        _, names = file_storage.list_folder(storage, folder)
+        file_storage.delete_files(storage, [f"{folder}/{name}" for name in names])
+        file_storage.remove_folder(storage, folder)
+    except Exception:
+        # A storage raises errors of its own.
+        logger.warning("The files of an export could not be deleted", exc_info=True)
 
 
 def delete_expired_exports(*, using: str | None = None) -> int:
@@ -74,20 +79,29 @@ def delete_expired_exports(*, using: str | None = None) -> int:
     return delete_exports(rows.filter(finished_at__lte=_expiry()))
 
 
-def delete_exports(operations: Iterable[Operation]) -> int:
-    """Delete the files of exports; return their number."""
+def delete_exports(operations: Iterable[Operation], *, owner: str = "") -> int:
+    """Delete the files of exports, with a later run if a storage refuses; return their number.
+
+    ``owner`` is the primary key of the person whose erasure deletes them.
+    """
     count = 0
     for operation in operations:
-        try:
-            delete_export(operation)
-        except Exception:
-            # A storage raises errors of its own; a later run tries again.
-            logger.warning("The files of an export could not be deleted", exc_info=True)
-            continue
+        using = operation._state.db or bridge.database()
         count += operation.files
-        operation.files = 0
-        operation.save(update_fields=["files"])
+        with transaction.atomic(using):
+            delete_parts_after_commit(operation, using, owner=owner)
+            operation.files = 0
+            operation.save(update_fields=["files"])
+        delete_export(operation)
     return count
+
+
+def delete_parts_after_commit(operation: Operation, using: str, *, owner: str = "") -> None:
+    """Delete the parts of an export when the open transaction is committed."""
+    if (alias := storage_alias()) is not None:
+        names = (f"{_folder(operation.pk)}/{number:06}" for number in range(operation.files))
+        parts = (files_to_delete.StoredFile(None, alias, name) for name in names)
+        files_to_delete.delete_after_commit(using, parts, owner=owner)
 
 
 def _expiry() -> datetime:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Iterator, Sequence
 from uuid import UUID
@@ -14,8 +13,9 @@ from django_agent_sessions.db.db_errors import is_uncertain
 from django_agent_sessions.exceptions import BlobNotFoundError
 from django_agent_sessions.models import Blob, Session
 
-from . import blob_files
+from . import blob_files, files_to_delete
 from .blob_streams import stream_blob
+from .files_to_delete import StoredFile
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -70,10 +70,9 @@ def _replace_file(using: str, blob: Blob, data: bytes) -> bool:
             same = Blob.objects.using(using).filter(pk=blob.pk, file=blob.file)
             written = bool(same.update_locked(file=name, data_key=cipher and cipher.key))
             if written:
-                delete = functools.partial(
-                    blob_files.delete_stored_files, blob.storage, [blob.file]
+                files_to_delete.delete_after_commit(
+                    using, [StoredFile(blob.session_id, blob.storage, blob.file)]
                 )
-                transaction.on_commit(delete, using, robust=True)
     except Error as error:
         # A row may name the file if the outcome is not known.
         if not is_uncertain(error):

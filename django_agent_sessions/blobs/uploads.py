@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 from uuid import UUID
@@ -18,8 +17,9 @@ from django_agent_sessions.db.db_errors import RetryError, is_conflict, is_uncer
 from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.models import Blob
 
-from . import blob_files
+from . import blob_files, files_to_delete
 from .blob_rows import create_references, session_blobs
+from .files_to_delete import StoredFile
 
 
 def is_enabled() -> bool:
@@ -166,8 +166,7 @@ class Uploads:
             for sha256 in self._files.keys() & existing.keys()
             if self._files[sha256].name != existing[sha256].file
         ]
-        if superfluous:
-            transaction.on_commit(lambda: _delete(superfluous), self._using, robust=True)
+        self._delete_after_commit(superfluous)
         stored = True
 
     def _replace_lost_files(self, existing: Mapping[str, Blob]) -> None:
@@ -177,10 +176,14 @@ class Uploads:
             if row.file != self._lost[sha256]:
                 # Another process has replaced the file.
                 continue
-            old_file = _File(row.storage, row.file)
+            self._delete_after_commit([_File(row.storage, row.file)])
             row.storage, row.file, row.data_key = self._files[sha256]
             row.save(using=self._using, update_fields=["storage", "file", "data_key"])
-            transaction.on_commit(functools.partial(_delete, [old_file]), self._using, robust=True)
+
+    def _delete_after_commit(self, files: Iterable[_File]) -> None:
+        files_to_delete.delete_after_commit(
+            self._using, (StoredFile(self._session, alias, name) for alias, name, _ in files)
+        )
 
     def create_references(self) -> None:
         """Create references from the new messages to their binaries; call in the transaction."""

@@ -15,18 +15,16 @@ fork is found by its origin. After an interruption, the same call does the rest.
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
 
-from django.core.files.storage import storages
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from django_agent_sessions import audit
-from django_agent_sessions.blobs import file_storage
+from django_agent_sessions.blobs import files_to_delete
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError, ReasonRequiredError
 from django_agent_sessions.models import (
@@ -57,8 +55,6 @@ __all__ = ["ErasureReceipt", "Forks", "erase", "verify"]
 
 Forks = Literal["redact", "delete"]
 """How to treat forks of other owners."""
-
-logger = logging.getLogger("django_agent_sessions")
 
 _BATCH = 500
 
@@ -166,7 +162,7 @@ class _Erasure:
             "feedback": self.data.feedback.count(),
             "notes": self.data.notes.count(),
             "objects": self.data.objects.count(),
-            "files": sum(rows.count() for rows in self._blobs()),
+            "files": sum(rows.count() for rows in self._blobs()) + self._remaining_files(),
             "participations": self.data.participations.count(),
             "usage": self.data.usage.count(),
             "audit_events": self.data.audit_events.count(),
@@ -181,6 +177,13 @@ class _Erasure:
         if self.how == "delete":
             yield from (rows.filter(session__in=keys) for keys in groups_of_keys(self.fork_keys))
 
+    def _remaining_files(self) -> int:
+        """Count the files that deletions of the person's content have left in a storage."""
+        rows = files_to_delete.remaining_files(self.using)
+        files = list(rows.values_list("owner", "session"))
+        sessions = {*self.fork_keys, *self._deleted()} if files else set()
+        return sum(owner == str(self.key) or session in sessions for owner, session in files)
+
     # --- erasing -----------------------------------------------------------------------------
 
     @property
@@ -191,9 +194,8 @@ class _Erasure:
     def run(self, reason: str, actor: Any) -> ErasureReceipt:
         # A person who erases is not named either.
         actor = self.person if self._is_person(actor) else actor
-        files = [file for rows in self._blobs() for file in rows.values_list("storage", "file")]
         for sessions in self.changed_sessions():
-            delete_exports_of(sessions, using=self.using)
+            delete_exports_of(sessions, owner=str(self.key), using=self.using)
         for fork in self.fork_keys if self.how == "redact" else []:
             self._redact_fork(fork, reason, actor)
         with audit.acting(actor, via=self.via, reason=reason):
@@ -211,7 +213,9 @@ class _Erasure:
         self._pseudonymize_reviews()
         audit.pseudonymize(str(self.key), self.names, self.person, using=self.using)
         forget_person(str(self.key), self.names, self.person, using=self.using)
-        self.files_left = _delete_files(files)
+        # Those of an earlier run, too: it was interrupted, or the storage refused.
+        files_to_delete.delete_remaining(self.using)
+        self.files_left = self._remaining_files()
         # Created while it ran, too.
         self.keys = PersonKeys(self.using, self.key)
         are_free = self.keys.release()
@@ -315,26 +319,3 @@ class _Erasure:
 
 def _hashes(keys: Iterable[UUID]) -> list[str]:
     return sorted(hashed("session", key) for key in keys)
-
-
-def _delete_files(files: Iterable[tuple[str, str]]) -> int:
-    """Delete the files that the deletion of their rows left; return how many are left.
-
-    With all versions, which are there also if the file is not.
-    """
-    by_storage: dict[str, list[str]] = {}
-    for storage, name in files:
-        by_storage.setdefault(storage, []).append(name)
-    return sum(_delete_from(storage, names) for storage, names in by_storage.items())
-
-
-def _delete_from(storage: str, names: list[str]) -> int:
-    try:
-        file_storage.delete_files(storages[storage], names)
-    except Exception:
-        # A storage raises errors of its own; the rows are gone, and a later run deletes the files.
-        if len(names) > 1:
-            return sum(_delete_from(storage, [name]) for name in names)
-        logger.warning("A file of an erased session could not be deleted", exc_info=True)
-        return 1
-    return 0

@@ -19,6 +19,7 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ErasureReceiptError
 from django_agent_sessions.models import (
     AuditEvent,
+    FileToDelete,
     MessageFeedback,
     Note,
     Participant,
@@ -66,7 +67,7 @@ class ErasureReceipt:
         held: Hashes of the sessions under legal hold. Only a dry run can have some, because an
             erasure is refused then.
         files_left: Number of files that could not be deleted from their storage;
-            ``manage.py agent_sessions_gc`` deletes them.
+            ``manage.py agent_sessions_gc`` or another erasure deletes them.
         keys: Ids of the person's data keys that were destroyed, also by runs before.
         keys_kept: Ids of those that were kept, because a row that they encrypted could not be
             encrypted by another key, or is in another database.
@@ -167,6 +168,9 @@ def _problems(receipt: Mapping[str, Any], secret: Any, using: str) -> Iterator[s
         yield "a destroyed data key is in the database"
     erased, forks = set(receipt["sessions"]), set(receipt["fork_sessions"])
     present = _present(Session.objects.using(using), "session", erased | forks, secret)
+    files = FileToDelete.objects.using(using).order_by().values_list("session", flat=True)
+    if erased & {hashed("session", key, secret=secret) for key in files.distinct()}:
+        yield "a file of an erased session is in its storage"
     originals = RedactedOriginal.objects.using(using).order_by().values_list("session", flat=True)
     found = {hashed("session", key, secret=secret): key for key in originals.distinct()}
     if erased & (present.keys() | found.keys()):
@@ -188,6 +192,7 @@ def _person_columns(using: str) -> Iterator[tuple[str, QuerySet[Any]]]:
     columns: list[tuple[str, QuerySet[Any], str]] = [
         ("sessions", Session.objects.using(using), "owner_id"),
         ("stored objects", StoredObject.objects.using(using), "owner_id"),
+        ("names of files to delete", FileToDelete.objects.using(using), "owner"),
         ("usage figures", owned, "key"),
         ("ratings", MessageFeedback.objects.using(using), "user"),
         ("notes", Note.objects.using(using), "author_id"),

@@ -13,7 +13,7 @@ from django_agent_sessions.content import masking
 from django_agent_sessions.models import AuditEvent, Operation
 
 
-def delete_exports_of(sessions: Any, *, using: str) -> None:
+def delete_exports_of(sessions: Any, *, owner: str, using: str) -> None:
     """Delete the files of all exports with one of these sessions; end those that are running."""
     with_files = Operation.objects.using(using).filter(files__gt=0)
     exported = AuditEvent.objects.using(using).filter(
@@ -30,7 +30,7 @@ def delete_exports_of(sessions: Any, *, using: str) -> None:
     }
     found = list(rows)
     rows.exclude(status__in=over).update(**cancelled)
-    delete_exports(found)
+    delete_exports(found, owner=owner)
 
 
 def forget_person(key: str, names: Collection[str], pseudonym: str, *, using: str) -> None:
@@ -41,7 +41,7 @@ def forget_person(key: str, names: Collection[str], pseudonym: str, *, using: st
     rows = Operation.objects.using(using)
     for operation in rows.defer("found", "report"):
         if _names_person(operation.criteria.get("filters", {}), key, names):
-            delete_exports([operation])
+            delete_exports([operation], owner=key)
             rows.filter(pk=operation.pk).delete()
         elif names and (masked := masking.mask_texts(operation.reason, names)) != operation.reason:
             rows.filter(pk=operation.pk).update(reason=masked[:MAX_REASON])

@@ -21,6 +21,7 @@ from django.db.models import Count, Exists, OuterRef, Q, Sum
 from django.utils import timezone
 
 from django_agent_sessions import audit
+from django_agent_sessions.blobs import files_to_delete
 from django_agent_sessions.blobs.blob_rows import delete_session_files
 from django_agent_sessions.blobs.export_files import delete_exports
 from django_agent_sessions.db import bridge
@@ -29,6 +30,7 @@ from django_agent_sessions.models import (
     Operation,
     RunLease,
     Session,
+    UsageCursor,
     UsageRollup,
     deletion,
 )
@@ -73,6 +75,8 @@ class PruneReport:
             deleted.
         audit_events: The number of audit events.
         usage_rows: The number of rows of usage.
+        files_left: The number of files of deleted sessions that a storage did not delete, also
+            after earlier runs; the next run tries again.
         finished: Whether nothing is left that was due; False if the time was over.
     """
 
@@ -83,6 +87,7 @@ class PruneReport:
     skipped: int = 0
     audit_events: int = 0
     usage_rows: int = 0
+    files_left: int = 0
     finished: bool = False
 
     def details(self) -> dict[str, Any]:
@@ -194,6 +199,7 @@ class _Run:
         try:
             # Those that an earlier run began to delete.
             deletion.delete_tombstones(Session.objects.using(self.using))
+            files_to_delete.delete_remaining(self.using)
             for rule, condition in self._ranges():
                 self._delete_sessions(rule, condition)
             if everything:
@@ -202,6 +208,7 @@ class _Run:
             self.report.finished = True
         except _TimeOverError:
             pass
+        self.report.files_left = files_to_delete.remaining_files(self.using).count()
 
     def record(self) -> None:
         """Write the event of the whole run, unless it deleted nothing."""
@@ -313,6 +320,11 @@ class _Run:
                 self._check_time()
 
     def _delete_usage(self) -> None:
+        if before := self._before(self.lifetimes.usage):
+            # First, so that a check does not miss what is about to be deleted.
+            first = before.date()
+            earlier = Q(first_kept=None) | Q(first_kept__lt=first)
+            UsageCursor.objects.using(self.using).filter(earlier).update(first_kept=first)
         for rows in self._usage():
             while keys := list(rows.values_list("pk", flat=True)[:_ROWS]):
                 self._check_time()

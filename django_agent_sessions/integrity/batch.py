@@ -61,6 +61,9 @@ class UsageSum(NamedTuple):
             self.output_tokens + (output_tokens or 0),
         )
 
+    def at_least(self, other: UsageSum) -> UsageSum:
+        return UsageSum(*map(max, self, other))
+
 
 @dataclass(slots=True)
 class Batch:
@@ -74,6 +77,9 @@ class Batch:
     errors: Counter[UUID] = field(default_factory=Counter)
     newest: dict[UUID, datetime] = field(default_factory=dict)
     spent: dict[UUID, UsageSum] = field(default_factory=dict)
+    """The sums of the messages."""
+    spent_by_turns: dict[UUID, UsageSum] = field(default_factory=dict)
+    """The sums of the stored usage of turns, which partly is that of their messages."""
     days: dict[date, UsageSum] = field(default_factory=dict)
     counted: UUID | None = None
     messages: int = 0

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
+from django_agent_sessions.blobs import files_to_delete
 from django_agent_sessions.content import codec
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import Session, StoredObject
@@ -224,10 +225,27 @@ class Check:
             reason = repair.create_audit_trigger(alias, problem) if self.mend else ""
             mended = self.mend and not reason
             yield Result(Finding(Kind.AUDIT_TRIGGER, detail=problem), mended, reason)
+        yield from self._check_files_to_delete(alias)
         if self.files:
             findings, deleted = check_storage_files(alias, mend=self.mend)
             for finding in findings:
                 yield Result(finding, finding.kind is Kind.BLOB_FILES and deleted > 0)
+
+    def _check_files_to_delete(self, alias: str) -> Iterator[Result]:
+        keys = files_to_delete.remaining_files(alias).values_list("pk", flat=True)
+        if not (first := set(keys)):
+            return
+        if self.mend:
+            files_to_delete.delete_remaining(alias)
+        else:
+            # A deletion in another process may be about to delete them.
+            time.sleep(_RECHECK_DELAY)
+        left = len(first & set(keys.all()))
+        if self.mend and left < len(first):
+            finding = Finding(Kind.FILE_TO_DELETE, detail=f"{len(first) - left} files")
+            yield Result(finding, mended=True)
+        if left:
+            yield Result(Finding(Kind.FILE_TO_DELETE, detail=f"{left} files"))
 
 
 def _groups(sessions: Iterable[UUID], messages: Counter[UUID]) -> Iterator[list[UUID]]:

@@ -36,8 +36,13 @@ def check_counters(batch: Batch, grace: timedelta) -> None:
     """
     now = timezone.now()
     for key, session in batch.sessions.items():
+        spent = batch.spent.get(key, UsageSum())
         corrections = counter_corrections(
-            session, batch.counts[key], batch.errors[key], batch.spent.get(key, UsageSum())
+            session,
+            batch.counts[key],
+            batch.errors[key],
+            # A turn's usage contains what its messages report: the sum of both may be too high.
+            spent.at_least(batch.spent_by_turns.get(key, UsageSum())),
         )
         if not corrections or is_import_incomplete(session.origin):
             continue
@@ -106,11 +111,16 @@ def check_usage(using: str, days: Mapping[date, UsageSum], counted: UUID | None)
 
     They include deleted messages, so they may exceed the sum of the messages.
     """
-    current = last_counted_message(using)
+    cursor = UsageCursor.objects.using(using).first()
+    current = cursor and cursor.message
+    first = cursor and cursor.first_kept
     if counted is None or current is None or current < counted:
         # The usage is being rebuilt.
         return []
     rows = UsageRollup.objects.using(using)
+    if first is not None:
+        # Of a month that began before, only some days are left.
+        rows = rows.filter(period__gte=first)
     by_dimension = {
         dimension: _sums(rows.filter(dimension=dimension).values_list("period"))
         for pair in UsageRollup.Dimension.of_hours().items()
@@ -130,13 +140,28 @@ def check_usage(using: str, days: Mapping[date, UsageSum], counted: UUID | None)
     for whole, hours in UsageRollup.Dimension.of_hours().items():
         days_of_hours = _different_periods(by_dimension[whole], by_dimension[hours])
         wrong |= {f"{day} by {hours}" for day in days_of_hours}
-    wrong |= {f"{month:%Y-%m} by owner" for month in _different_periods(by_month, by_owner)}
+    wrong |= {f"{month:%Y-%m} by owner" for month in _exceeding_months(by_month, by_owner)}
     for day, tally in days.items():
-        if any(
-            stored < least for stored, least in zip(by_day.get(day, UsageSum()), tally, strict=True)
-        ):
+        is_kept = first is None or day >= first
+        if is_kept and _exceeds(tally, by_day.get(day, UsageSum())):
             wrong.add(f"{day}")
     return [Finding(Kind.USAGE, detail=detail) for detail in sorted(wrong)]
+
+
+def _exceeding_months(
+    months: Mapping[date, UsageSum], owners: Mapping[date, UsageSum]
+) -> list[date]:
+    """Return the months in which owners have more than all together.
+
+    They may have less, because an erasure deletes the figures of the person.
+    """
+    return [
+        month for month, tally in owners.items() if _exceeds(tally, months.get(month, UsageSum()))
+    ]
+
+
+def _exceeds(figures: UsageSum, most: UsageSum) -> bool:
+    return any(figure > limit for figure, limit in zip(figures, most, strict=True))
 
 
 def _sums(rows: QuerySet[UsageRollup, tuple[date]]) -> dict[date, UsageSum]:

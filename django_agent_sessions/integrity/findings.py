@@ -98,6 +98,12 @@ class Kind(Enum):
     BLOB_MISSING = _KindInfo("blob-missing", Severity.ERROR, False, "a binary's file is missing")
     BLOB_DAMAGED = _KindInfo("blob-damaged", Severity.ERROR, False, "a binary's file is damaged")
     BLOB_FILES = _KindInfo("blob-files", Severity.WARNING, True, "a storage has orphaned files")
+    FILE_TO_DELETE = _KindInfo(
+        "file-to-delete",
+        Severity.WARNING,
+        True,
+        "files of deleted content are still in a storage",
+    )
     BLOB_STORAGE = _KindInfo("blob-storage", Severity.ERROR, False, "a storage cannot be read")
     # --- figures
     COUNTERS = _KindInfo(

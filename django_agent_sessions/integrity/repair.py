@@ -161,9 +161,11 @@ def _repair_counters(using: str, session: Session, findings: Sequence[Finding]) 
     sums = {"all_in": Sum("input_tokens"), "all_out": Sum("output_tokens")}
     messages_sum = one_row_each(messages).aggregate(**sums)
     turns_sum = TurnUsage.objects.using(using).filter(session=session).order_by().aggregate(**sums)
-    spent = UsageSum()
-    for figures in (messages_sum, turns_sum):
-        spent = spent.plus(0, figures["all_in"], figures["all_out"])
+    of_messages, of_turns = (
+        UsageSum().plus(0, figures["all_in"], figures["all_out"])
+        for figures in (messages_sum, turns_sum)
+    )
+    spent = of_messages.at_least(of_turns)
     counts = messages.aggregate(messages=message_count(), errors=error_count())
     if correct := counter_corrections(session, **counts, spent=spent):
         Session.objects.using(using).filter(pk=session.pk).update(**correct)

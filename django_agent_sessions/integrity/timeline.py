@@ -213,4 +213,5 @@ def _check_turns(batch: Batch) -> None:
                     row=key,
                     detail="turn",
                 )
-            batch.spent[session] = batch.spent.get(session, UsageSum()).plus(0, *figures)
+            known = batch.spent_by_turns.get(session, UsageSum())
+            batch.spent_by_turns[session] = known.plus(0, *figures)

@@ -16,7 +16,7 @@ if not apps.is_installed("django_agent_sessions"):
     )
 
 from .audit_event import AuditEvent
-from .blob import Blob, BlobReference
+from .blob import Blob, BlobReference, FileToDelete
 from .data_key import DataKey
 from .feedback import MessageFeedback
 from .operation import Operation
@@ -49,6 +49,7 @@ __all__ = [
     "BlobReference",
     "Branch",
     "DataKey",
+    "FileToDelete",
     "Label",
     "MessageFeedback",
     "Note",

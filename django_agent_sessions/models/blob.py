@@ -7,6 +7,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
+from django_agent_sessions.models.fields import IdField
 from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.values.ids import new_id
 
@@ -85,3 +86,37 @@ class BlobReference(models.Model):
 
     def __str__(self) -> str:
         return f"{self.message} {self.blob_id}"
+
+
+class FileToDelete(models.Model):
+    """A file whose row was deleted: written in the same transaction, deleted when it is gone.
+
+    Without it nobody would know the file if the process ended after the commit, or the storage
+    refused the deletion.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    #: By value: the session may be deleted. None for a file of an export.
+    session = models.UUIDField(_("session"), null=True, editable=False)
+    #: The primary key of the session's owner, so that an erasure knows the person's files.
+    owner = IdField(_("owner"), blank=True, default="", editable=False)
+    storage = models.CharField(_("storage"), max_length=100, editable=False)
+    file = models.CharField(_("file"), max_length=255, editable=False)
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+
+    content_columns = ContentColumns(
+        "file_to_delete",
+        {
+            "owner": ContentKind.NONE,
+            "storage": ContentKind.NONE,
+            "file": ContentKind.NONE,
+        },
+    )
+
+    class Meta:
+        verbose_name = _("file to delete")
+        verbose_name_plural = _("files to delete")
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.storage} {self.file}"

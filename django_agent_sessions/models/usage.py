@@ -99,6 +99,8 @@ class UsageCursor(models.Model):
     message = models.UUIDField(_("last message counted"), null=True)
     session = models.UUIDField(_("last session counted"), null=True)
     counted_at = models.DateTimeField(_("counted"), null=True)
+    #: The figures of the days before were deleted by their lifetime.
+    first_kept = models.DateField(_("first day kept"), null=True)
 
     class Meta:
         verbose_name = _("progress of the usage roll-up")

@@ -14,7 +14,11 @@ from django.utils import timezone
 from django.views.decorators.debug import sensitive_variables
 
 from django_agent_sessions import audit
-from django_agent_sessions.blobs.export_files import delete_export, storage_alias
+from django_agent_sessions.blobs.export_files import (
+    delete_export,
+    delete_parts_after_commit,
+    storage_alias,
+)
 from django_agent_sessions.content import codec
 from django_agent_sessions.content.codec import Owned
 from django_agent_sessions.db import bridge
@@ -99,6 +103,8 @@ def cancel(operation: Operation, *, actor: Any = None) -> bool:
     alias = operation._state.db or bridge.database()
     with transaction.atomic(alias):
         rows = _rows(alias, operation).exclude(status__in=[_Status.DONE, _Status.CANCELLED])
+        if (current := rows.select_for_update().only("files").first()) is not None:
+            delete_parts_after_commit(current, alias)
         # The running process finds that it is not its operation any longer.
         cancelled = rows.update(
             status=_Status.CANCELLED, finished_at=timezone.now(), runner=None, scope="", files=0

@@ -70,10 +70,12 @@ def _pop_row(using: str, agent: AgentRecord) -> PositionedPayload | None:
                 return None
             if row.has_feedback:
                 MessageFeedback.objects.using(using).filter(message=row.key).delete_locked()
-            is_elsewhere = _is_elsewhere(using, agent, row.original)
-            if is_elsewhere or row.has_error:
+            # A copy may have been replaced by a message with an error, or without one.
+            copies_have_errors = _copies_have_errors(using, agent, row.original)
+            errors = row.has_error and not any(copies_have_errors)
+            if copies_have_errors or errors:
                 session = session_rows(using).filter(pk=agent.session)
-                subtract_messages(session, -is_elsewhere, int(not is_elsewhere))
+                subtract_messages(session, -bool(copies_have_errors), int(errors))
             remember_removed(SessionAgent, using, [(agent.id, row.key, row.position)])
             # Raises, and so keeps the message, if one of its binaries is missing.
             popped = _popped_payload(using, agent, row.position, row.text, row.redacted)
@@ -92,10 +94,11 @@ def _count_and_mark(using: str, agent: AgentRecord, mark: UUID, what: str) -> bo
     return False
 
 
-def _is_elsewhere(using: str, agent: AgentRecord, original: UUID) -> bool:
-    """Return whether another branch has the message, or a copy of it."""
+def _copies_have_errors(using: str, agent: AgentRecord, original: UUID) -> list[bool]:
+    """Return of the message's copies on other branches whether they have an error."""
     others = SessionMessage.objects.using(using).filter(agent=agent.id).exclude(branch=agent.branch)
-    return others.filter(Q(pk=original) | Q(source=original)).exists()
+    copies = others.filter(Q(pk=original) | Q(source=original)).order_by()
+    return list(copies.values_list("has_error", flat=True))
 
 
 def _was_popped(using: str, agent: AgentRecord, mark: UUID, key: UUID, what: str) -> bool:

@@ -238,7 +238,7 @@ def rebuild(
     with transaction.atomic(alias):
         cursor = _locked_cursor(alias)
         UsageRollup.objects.using(alias).all().delete()
-        cursor.message = cursor.session = cursor.counted_at = None
+        cursor.message = cursor.session = cursor.counted_at = cursor.first_kept = None
         cursor.save(using=alias)
     return roll_up(using=alias, batch=batch, until=until)
 

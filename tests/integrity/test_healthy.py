@@ -11,9 +11,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from django_agent_sessions import usage
+from django_agent_sessions.governance.retention import prune
 from django_agent_sessions.integrity import checker
-from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.models import Session, SessionAgent, SessionMessage, UsageRollup
+from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.ids import id_for_time
+from django_agent_sessions.values.records import NewMessage, TurnCost, Usage
 
 from .healthy import everything, talk
 from .running import check, codes, told
@@ -173,3 +177,63 @@ def test_no_more_messages_are_locked_together_than_of_one_session(db, monkeypatc
     assert len(found) == 24
     begins = [query for query in captured if query["sql"].startswith("SAVEPOINT")]
     assert len(begins) == 3
+
+
+@AGENTS
+def test_usage_that_turns_repeat_is_not_counted_twice(store):
+    agent = store.agents.open(store.open("talk"), "a", dialect="openai")
+    answer = NewMessage(
+        {"role": "assistant", "content": "Yes"}, usage=Usage(input_tokens=100, output_tokens=5)
+    )
+    store.append_many(agent, [{"role": "user", "content": "Is it?"}, answer])
+    store.turns.save_cost(agent, TurnCost(requests=1, input_tokens=100, output_tokens=7))
+    before = Session.objects.values_list("input_tokens", "output_tokens").get()
+
+    assert codes("--fix") == []
+    # The messages, and what only the turn has.
+    assert Session.objects.values_list("input_tokens", "output_tokens").get() == before == (100, 7)
+    # What a turn has more than its messages stays counted if messages go.
+    store.branches.rewind(agent, 0)
+    assert codes("--fix") == []
+    Session.objects.update(input_tokens=99)
+    assert codes("--fix") == ["counters"]
+    assert Session.objects.get().input_tokens == 100
+
+
+def test_figures_of_which_an_erasure_deleted_a_persons_are_whole(ada, bob):
+    for owner in (ada, bob):
+        talk(SessionStore(owner=owner), f"of {owner}")
+    usage.roll_up(until=timezone.now() + timedelta(seconds=1))
+
+    UsageRollup.objects.filter(dimension="owner", key=str(ada.pk)).delete()
+
+    assert codes() == []
+    UsageRollup.objects.filter(dimension="owner", key=str(bob.pk)).update(messages=11)
+    assert codes() == ["usage"]
+
+
+@AGENTS
+@pytest.mark.parametrize("keep_messages", [True, False])
+@pytest.mark.parametrize("days", [1, 20, 40])
+def test_figures_that_exceeded_their_lifetime_are_whole(store, settings, days, keep_messages):
+    now = timezone.now()
+    for age in range(0, 60, 2):
+        agent = talk(store, f"{age} days ago")
+        moment = now - timedelta(days=age)
+        for place, row in enumerate(SessionMessage.objects.filter(agent=agent.id)):
+            values = {"id": id_for_time(moment, age * 10 + place), "created_at": moment}
+            SessionMessage.objects.filter(pk=row.pk).update(**values)
+    usage.rebuild(until=now + timedelta(seconds=1))
+    assert codes() == []
+    if not keep_messages:
+        Session.objects.all().delete()
+    settings.AGENT_SESSIONS = {"RETENTION": {"USAGE": timedelta(days=days)}}
+
+    prune()
+
+    assert UsageRollup.objects.exists()
+    assert codes() == []
+    settings.AGENT_SESSIONS = {}
+    assert codes() == []
+    UsageRollup.objects.filter(dimension="day").order_by("-period")[:1].get().delete()
+    assert codes() != []

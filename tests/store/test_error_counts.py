@@ -187,3 +187,19 @@ def test_the_check_counts_messages_of_earlier_releases(store, agent):
     mended = [found.finding for found in Check(mend=True, grace=timedelta(0)).run() if found.mended]
     assert [finding.kind for finding in mended] == [Kind.NEUTRAL, Kind.COUNTERS]
     assert errors() == 1
+
+
+@pytest.mark.parametrize("branch_fails", [True, False])
+def test_a_copy_that_differs_is_popped(store, agent, branch_fails):
+    store.clear(agent)
+    store.append(agent, said() if branch_fails else result("error"))
+    side = agent.on_branch(store.branches.create(agent).number)
+    changed, popped = (side, agent) if branch_fails else (agent, side)
+    store.messages.update(changed, 0, result("error") if branch_fails else said())
+    assert errors() == 1
+
+    store.pop(popped)
+
+    assert errors() == int(branch_fails)
+    store.pop(changed)
+    assert errors() == 0

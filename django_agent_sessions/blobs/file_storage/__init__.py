@@ -34,6 +34,7 @@ __all__ = [
     "read_untrusted",
     "remove_folder",
     "stream_file",
+    "try_deleting_files",
     "write_file",
 ]
 
@@ -110,14 +111,23 @@ def delete_files(storage: Storage, names: Iterable[str]) -> None:
     In a versioned S3 bucket every version is deleted. If that is not permitted, only the
     latest is, and a warning is logged.
     """
+    for error in try_deleting_files(storage, names).values():
+        raise error
+
+
+def try_deleting_files(storage: Storage, names: Iterable[str]) -> dict[str, Exception]:
+    """Delete files as :func:`delete_files` does; return the errors of those that are left."""
     backend = _backend(storage)
     wanted = list(dict.fromkeys(names))
     if not wanted:
-        return
-    outcomes = list(in_parallel(backend.deleter(), wanted, width=backend.width))
-    for error in outcomes:
-        if error is not None:
-            raise error
+        return {}
+    try:
+        delete = backend.deleter()
+    except Exception as error:
+        return dict.fromkeys(wanted, error)
+    outcomes = in_parallel(delete, wanted, width=backend.width)
+    named = zip(wanted, outcomes, strict=True)
+    return {name: error for name, error in named if error is not None}
 
 
 def list_folder(storage: Storage, name: str) -> tuple[list[str], list[str]]:

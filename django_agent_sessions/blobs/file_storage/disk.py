@@ -68,6 +68,9 @@ class FileSystemBackend(StorageBackend):
     def deleter(self) -> Callable[[str], None]:
         """Return a function that deletes one file, or a link itself and not its target."""
         delete_file = super().deleter()
+        if not os.path.isdir(self.storage.location):
+            # Not mounted: its files are not deleted, although none is found.
+            raise OSError(f"the folder {self.storage.location!r} of the storage does not exist")
 
         def delete(name: str) -> None:
             if self.is_link(name):

@@ -10,6 +10,7 @@ from django.core.files.storage import storages
 from django.core.management.base import CommandError, CommandParser
 from django.template.defaultfilters import filesizeformat
 
+from django_agent_sessions.blobs import files_to_delete
 from django_agent_sessions.blobs.garbage_collection import (
     DEFAULT_AGE,
     CollectionResult,
@@ -17,7 +18,7 @@ from django_agent_sessions.blobs.garbage_collection import (
     messages_using,
 )
 from django_agent_sessions.management.options import add_database, get_database
-from django_agent_sessions.management.terminal import StoppableCommand
+from django_agent_sessions.management.terminal import StoppableCommand, pluralize
 from django_agent_sessions.models import Session, deletion
 
 
@@ -25,7 +26,8 @@ class Command(StoppableCommand):
     """``manage.py agent_sessions_gc``: intended to run daily or weekly."""
 
     help = (
-        "Completes interrupted deletions of large sessions. Deletes orphaned files of the storage "
+        "Completes interrupted deletions of large sessions, and deletes the files that deletions "
+        "left. Deletes orphaned files of the storage "
         "of large binaries, which crashes and rolled-back transactions leave behind, and lists "
         "missing and damaged files."
     )
@@ -65,6 +67,7 @@ class Command(StoppableCommand):
         dry_run = options["dry_run"]
         alias = get_database(options)
         self._finish_deletions(alias, dry_run=dry_run)
+        self._delete_remaining(alias, options["storage"], dry_run=dry_run)
         collection = collect(
             older_than=timedelta(hours=options["older_than"]),
             dry_run=dry_run,
@@ -87,7 +90,14 @@ class Command(StoppableCommand):
             f"binaries {done}; {collection.too_recent} newer files kept"
         )
         self._report_unknown(collection)
-        if errors := _errors(collection):
+        errors = _errors(collection)
+        left = files_to_delete.remaining_files(alias, options["storage"]).count()
+        if left and not dry_run:
+            errors.append(
+                f"{pluralize(left, 'file')} of deleted content could not be deleted: the storage "
+                "is not available, or refuses; run the command again when it does not"
+            )
+        if errors:
             raise CommandError("\n".join(errors))
 
     def _finish_deletions(self, using: str, *, dry_run: bool) -> None:
@@ -97,6 +107,15 @@ class Command(StoppableCommand):
         if count:
             done = "would be completed" if dry_run else "completed"
             self.stdout.write(f"{count} interrupted deletions of sessions {done}")
+
+    def _delete_remaining(self, using: str, storage: str | None, *, dry_run: bool) -> None:
+        if dry_run:
+            count = files_to_delete.remaining_files(using, storage).count()
+        else:
+            count = files_to_delete.delete_remaining(using, storage)
+        if count:
+            done = "would be deleted" if dry_run else "deleted"
+            self.stdout.write(f"{pluralize(count, 'file')} of deleted content {done}")
 
     def _report_unknown(self, collection: CollectionResult) -> None:
         for alias in collection.unavailable_databases:

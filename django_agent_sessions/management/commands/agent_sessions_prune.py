@@ -112,6 +112,11 @@ class Command(StoppableCommand):
         self.stdout.write(f"{_figures(report)} deleted")
         if report.skipped:
             self.stdout.write(f"{pluralize(report.skipped, 'session')} in use or changed: kept")
+        if report.files_left:
+            self.stdout.write(
+                f"{pluralize(report.files_left, 'file')} of deleted sessions could not be deleted "
+                "from a storage: run manage.py agent_sessions_gc"
+            )
         if not report.finished:
             self.stdout.write("Time limit reached: run the command again for the rest.")
 
