@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -35,6 +36,8 @@ from django_agent_sessions.models import (
     Session,
     SessionMessage,
     ShareLink,
+    UsageCursor,
+    UsageRollup,
     deletion,
     holds,
 )
@@ -209,7 +212,7 @@ class _Erasure:
         self.data.objects.delete()
         self.data.participations.delete()
         self._leave_unnamed()
-        self.data.usage.delete()
+        self._release_usage()
         self._pseudonymize_reviews()
         audit.pseudonymize(str(self.key), self.names, self.person, using=self.using)
         forget_person(str(self.key), self.names, self.person, using=self.using)
@@ -277,6 +280,26 @@ class _Erasure:
         """Delete the digests of redacted messages, which outlive a session otherwise."""
         own = self.data.sessions.order_by().values("pk")
         RedactedOriginal.objects.using(self.using).filter(session__in=own).delete()
+
+    def _release_usage(self) -> None:
+        """Delete the person's figures; those of months become figures without an owner.
+
+        So that they still add up to the figures of the month's days, if there are some.
+        """
+        rows = UsageRollup.objects.using(self.using)
+        of_days = rows.filter(dimension=UsageRollup.Dimension.DAY).order_by()
+        with transaction.atomic(self.using):
+            # A roll-up, which writes the rows too, locks it as well.
+            list(UsageCursor.objects.using(self.using).select_for_update())
+            months = {day.replace(day=1) for day in of_days.values_list("period", flat=True)}
+            of_months = self.data.usage.filter(dimension=UsageRollup.Dimension.OWNER)
+            for row in of_months.filter(period__in=months):
+                unnamed, _ = rows.get_or_create(
+                    dimension=row.dimension, period=row.period, key="", hour=row.hour
+                )
+                unnamed.add(row)
+                unnamed.save(using=self.using)
+            self.data.usage.delete()
 
     def _leave_unnamed(self) -> None:
         """Blank who added participants and created links in sessions of others."""

@@ -112,14 +112,12 @@ def check_usage(using: str, days: Mapping[date, UsageSum], counted: UUID | None)
     They include deleted messages, so they may exceed the sum of the messages.
     """
     cursor = UsageCursor.objects.using(using).first()
-    current = cursor and cursor.message
-    first = cursor and cursor.first_kept
+    current, first = (None, None) if cursor is None else (cursor.message, cursor.first_kept)
     if counted is None or current is None or current < counted:
         # The usage is being rebuilt.
         return []
     rows = UsageRollup.objects.using(using)
     if first is not None:
-        # Of a month that began before, only some days are left.
         rows = rows.filter(period__gte=first)
     by_dimension = {
         dimension: _sums(rows.filter(dimension=dimension).values_list("period"))
@@ -127,6 +125,9 @@ def check_usage(using: str, days: Mapping[date, UsageSum], counted: UUID | None)
         for dimension in pair
     }
     months = rows.filter(dimension=UsageRollup.Dimension.DAY).annotate(month=TruncMonth("period"))
+    if first is not None:
+        # Of a month that began before, only some days are left.
+        months = months.filter(month__gte=first)
     by_month = _sums(months.values_list("month"))
     by_owner = _sums(rows.filter(dimension=UsageRollup.Dimension.OWNER).values_list("period"))
     if last_counted_message(using) != current:
@@ -140,24 +141,12 @@ def check_usage(using: str, days: Mapping[date, UsageSum], counted: UUID | None)
     for whole, hours in UsageRollup.Dimension.of_hours().items():
         days_of_hours = _different_periods(by_dimension[whole], by_dimension[hours])
         wrong |= {f"{day} by {hours}" for day in days_of_hours}
-    wrong |= {f"{month:%Y-%m} by owner" for month in _exceeding_months(by_month, by_owner)}
+    wrong |= {f"{month:%Y-%m} by owner" for month in _different_periods(by_month, by_owner)}
     for day, tally in days.items():
         is_kept = first is None or day >= first
         if is_kept and _exceeds(tally, by_day.get(day, UsageSum())):
             wrong.add(f"{day}")
     return [Finding(Kind.USAGE, detail=detail) for detail in sorted(wrong)]
-
-
-def _exceeding_months(
-    months: Mapping[date, UsageSum], owners: Mapping[date, UsageSum]
-) -> list[date]:
-    """Return the months in which owners have more than all together.
-
-    They may have less, because an erasure deletes the figures of the person.
-    """
-    return [
-        month for month, tally in owners.items() if _exceeds(tally, months.get(month, UsageSum()))
-    ]
 
 
 def _exceeds(figures: UsageSum, most: UsageSum) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.models.fields import IdField
+from django_agent_sessions.values.records import add_known
 
 
 class UsageRollup(models.Model):
@@ -90,6 +93,14 @@ class UsageRollup(models.Model):
 
     def __str__(self) -> str:
         return f"{self.dimension} {self.period} {self.key}".strip()
+
+    def add(self, other: UsageRollup) -> None:
+        """Add the figures of another row."""
+        for field in self._meta.concrete_fields:
+            if isinstance(field, models.BigIntegerField) and not field.primary_key:
+                known = add_known(getattr(self, field.name), getattr(other, field.name))
+                setattr(self, field.name, known)
+        self.latencies = Counter(self.latencies) + Counter(other.latencies)
 
 
 class UsageCursor(models.Model):

@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from django_agent_sessions import usage
+from django_agent_sessions.governance.erasure import erase
 from django_agent_sessions.governance.retention import prune
 from django_agent_sessions.integrity import checker
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage, UsageRollup
@@ -19,7 +20,7 @@ from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.ids import id_for_time
 from django_agent_sessions.values.records import NewMessage, TurnCost, Usage
 
-from .healthy import everything, talk
+from .healthy import everything, said, talk
 from .running import check, codes, told
 
 pytestmark = pytest.mark.django_db
@@ -200,15 +201,21 @@ def test_usage_that_turns_repeat_is_not_counted_twice(store):
     assert Session.objects.get().input_tokens == 100
 
 
+@AGENTS
 def test_figures_of_which_an_erasure_deleted_a_persons_are_whole(ada, bob):
     for owner in (ada, bob):
-        talk(SessionStore(owner=owner), f"of {owner}")
+        store = SessionStore(owner=owner)
+        session = store.open(f"of {owner}")
+        store.append(store.agents.open(session, "a", dialect="strands"), said("Hello"))
     usage.roll_up(until=timezone.now() + timedelta(seconds=1))
 
-    UsageRollup.objects.filter(dimension="owner", key=str(ada.pk)).delete()
+    for owner in (ada, bob):
+        erase(owner, reason="asked for")
 
-    assert codes() == []
-    UsageRollup.objects.filter(dimension="owner", key=str(bob.pk)).update(messages=11)
+        assert codes() == []
+    of_owners = UsageRollup.objects.filter(dimension="owner")
+    assert list(of_owners.values_list("key", "sessions", "messages")) == [("", 2, 2)]
+    of_owners.update(messages=1)
     assert codes() == ["usage"]
 
 

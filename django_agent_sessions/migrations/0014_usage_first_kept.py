@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("agent_sessions", "0007_files_to_delete")]
+    dependencies = [("agent_sessions", "0013_files_to_delete")]
 
     operations = [
         migrations.AddField(

@@ -9,7 +9,7 @@ import django_agent_sessions.values.ids
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("agent_sessions", "0006_usage_errors"),
+        ("agent_sessions", "0012_message_unique_external"),
     ]
 
     operations = [
