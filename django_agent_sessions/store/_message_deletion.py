@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from itertools import pairwise
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Max, Q
 
 from django_agent_sessions.blobs import delete_unreferenced, is_enabled, restore_binaries
 from django_agent_sessions.content import dialects, exact_json
@@ -25,6 +27,7 @@ from django_agent_sessions.models import (
 from django_agent_sessions.models.content_field import sealed_columns
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.holds import check_none_held, refuse_if_held
+from django_agent_sessions.models.querysets import MessageQuerySet
 from django_agent_sessions.models.removed_messages import remember_removed
 from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import new_id
@@ -164,6 +167,63 @@ def clear_messages(using: str, agent: AgentRecord, epoch: int | None) -> int:
     if deleted:
         on_written(using, agent.session, "clear")
     return deleted
+
+
+def delete_messages(using: str, agent: AgentRecord, keys: Collection[UUID]) -> int:
+    """Delete messages, with their copies on other branches; return the number without copies.
+
+    Later messages move up. ``keys`` are those of messages that no SDK restores: an SDK may refer to
+    the positions of others.
+    """
+    what = f"deleting messages of agent {agent.agent_id!r}"
+
+    def delete(session: Session) -> int:
+        rows = SessionMessage.objects.using(using).filter(agent=agent.id).order_by()
+        named = rows.filter(pk__in=keys).values_list("id", "source")
+        originals = {source or key for key, source in named}
+        doomed = rows.filter(Q(pk__in=originals) | Q(source__in=originals))
+        positions = _positions_by_branch(doomed)
+        if not positions:
+            return 0
+        if session.legal_hold:
+            refuse_if_held(session, what)
+        session_rows(using).filter(pk=agent.session).update(change=F("change") + 1)
+        with recounting(using, agent):
+            doomed.delete_locked()
+        for branch, gone in positions.items():
+            _close_gaps(rows.filter(branch=branch), gone)
+        if MAIN_BRANCH in positions:
+            rows.mark_moved({agent.id: positions[MAIN_BRANCH][0] - 1})
+        if is_enabled():
+            delete_unreferenced(using, agent.session)
+        return len(originals)
+
+    deleted = with_session_lock(using, agent.session, delete, what=what)
+    if deleted:
+        on_written(using, agent.session, "clear")
+    return deleted
+
+
+def _positions_by_branch(rows: MessageQuerySet) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for branch, position in rows.order_by("branch", "message_id").values_list(
+        "branch", "message_id"
+    ):
+        found.setdefault(branch, []).append(position)
+    return found
+
+
+def _close_gaps(rows: MessageQuerySet, gone: Sequence[int]) -> None:
+    """Move the messages of a branch up to positions that were deleted."""
+    last = rows.aggregate(last=Max("message_id"))["last"]
+    if last is None or last < gone[0]:
+        return
+    # In two steps, because some databases check for duplicates after each row.
+    away = last + 1
+    rows.filter(message_id__gt=gone[0]).update_locked(message_id=F("message_id") + away)
+    for number, (start, end) in enumerate(pairwise([*gone, last + 1]), 1):
+        moved = rows.filter(message_id__gt=start + away, message_id__lt=end + away)
+        moved.update_locked(message_id=F("message_id") - (away + number))
 
 
 def check_session_not_held(using: str, agent: AgentRecord, what: str) -> None:

@@ -15,6 +15,7 @@ from ._content_writes import (
     replace_window,
 )
 from ._mask_on_write import mask_on_write
+from ._message_deletion import delete_messages
 from ._object_bytes import object_pieces
 from ._offload import move_binaries_to_storage
 from ._resealing import has_content_of, reseal
@@ -54,6 +55,7 @@ __all__ = [
     "are_short",
     "clear_copied_content",
     "content_versions",
+    "delete_messages",
     "discard_originals",
     "has_content_of",
     "has_variants",

@@ -126,6 +126,32 @@ test("a message that was loaded is changed under its id", async () => {
   await cloud.threads.delete(id);
 });
 
+test("an answer that is stored when it begins and when it ends is one message", async () => {
+  const id = await create();
+  const persistence = history();
+  const answer = (words) => ({ parentId: "q", message: text("a", "assistant", words) });
+  await persistence.append(id, { parentId: null, message: text("q", "user", "Where to?") });
+  await persistence.append(id, answer("To Lis"), "running");
+  await persistence.append(id, answer("To Lisbon."), "done");
+  const { messages } = await history().load(id);
+  assert.deepEqual(messages.map(({ message }) => message.parts[0].text), ["Where to?", "To Lisbon."]);
+  await cloud.threads.delete(id);
+});
+
+test("equal texts are messages of their own, and a deleted message is gone", async () => {
+  const id = await create();
+  const said = ["u1", "u2", "u3"].map((key) => text(key, "user", "yes"));
+  const persistence = history();
+  for (const message of said) await persistence.append(id, { parentId: null, message });
+  await persistence.append(id, { parentId: "u2", message: text("a", "assistant", "sure?") });
+  await persistence.delete(id, [{ parentId: null, message: said[1] }]);
+  const { messages } = await history().load(id);
+  assert.deepEqual(messages.map(({ message }) => message.parts[0].text), ["yes", "yes", "sure?"]);
+  assert.equal(messages[2].parentId, null);
+  await assert.rejects(cloud.threads.messages.delete(id, ["unknown"]), { status: 404 });
+  await cloud.threads.delete(id);
+});
+
 test("a thread of more than one page is loaded whole, in order", async () => {
   const id = await create();
   const said = Array.from({ length: 205 }, (_, n) => text(`m-${n}`, n % 2 ? "assistant" : "user", `${n}`));

@@ -1,18 +1,19 @@
-"""Lookup of the client's messages by the client's own ids.
+"""Lookup of the client's messages by their ids.
 
-There is no column for these ids: an id is the first key of the payload, so that a prefix of the
-payload's text identifies it. The database compares the prefixes, unless payloads are sealed: then
-the payloads of the thread are opened and compared here.
+A message's own key of a client is its ``external_id``. The id under which the client reads it is
+the first key of the payload, so that a prefix of the payload's text identifies it. The database
+compares the prefixes, unless payloads are sealed: then the payloads of the thread are opened and
+compared here.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import Q
@@ -78,6 +79,16 @@ def find_by_ids(rows: MessageQuerySet, *ids: str, digest: str = "") -> list[Stor
     ]
 
 
+def find_by_external_ids(rows: MessageQuerySet, *names: str) -> dict[str, StoredThreadMessage]:
+    """Return the messages with these external ids."""
+    keyed = rows.filter(external_id__in=names) if names else rows.none()
+    found = {
+        name: _stored_message(row, {}, "")
+        for *row, name in _annotate_heads(keyed).values_list(*_COLUMNS, "external_id")
+    }
+    return {name: message for name, message in found.items() if message is not None}
+
+
 def filter_format(rows: MessageQuerySet, name: str, *, newest: int) -> MessageQuerySet:
     """Return the messages of one format, whose name is ASCII; at least the newest ones."""
     headed: Any = rows.annotate(head=visible_beginning(HEAD_LENGTH))
@@ -90,9 +101,11 @@ def filter_format(rows: MessageQuerySet, name: str, *, newest: int) -> MessageQu
     return rows.filter(pk__in=list(itertools.islice(keys, newest)))
 
 
-def content_digest(session: UUID, parent: str | None, name: str, content: dict[str, Any]) -> str:
+def content_digest(
+    session: UUID, parent: str | None, name: str, content: dict[str, Any], *more: str
+) -> str:
     """Return a keyed digest that recognizes a repeated message without revealing its content."""
-    text = exact_json.dumps([str(session), parent, name, content])
+    text = exact_json.dumps([str(session), parent, name, content, *more])
     return salted_hmac("agent_sessions.assistant_ui", text, algorithm="sha256").hexdigest()
 
 
@@ -131,7 +144,7 @@ def _prefixes(name: str) -> Iterable[str]:
 
 
 def _stored_message(
-    row: tuple[Any, ...], ids_by_prefix: dict[str, str], needle: str
+    row: Sequence[Any], ids_by_prefix: dict[str, str], needle: str
 ) -> StoredThreadMessage | None:
     position, key, redacted_at, agent, now, before = row
     try:
@@ -149,6 +162,24 @@ def _stored_message(
     return StoredThreadMessage(
         current, frozenset(names), key, position, redacted_at, agent, has_digest
     )
+
+
+class Link(NamedTuple):
+    """The place of a message in the thread."""
+
+    id: str
+    parent_id: str | None
+
+
+def thread_links(rows: MessageQuerySet) -> dict[UUID, Link]:
+    """Return the ids of messages and of their parents, by primary key; no corrupt ones."""
+    heads = rows.annotate(start=visible_beginning(HEAD_LENGTH)).values_list("pk", "start")
+    fields = {key: parse_head(start) for key, start in heads.iterator(_OPENED_AT_ONCE)}
+    return {
+        key: Link(head["id"], parent if isinstance(parent := head.get("parent_id"), str) else None)
+        for key, head in fields.items()
+        if isinstance(head.get("id"), str)
+    }
 
 
 def agent_messages(agent: UUID, using: str) -> MessageQuerySet:

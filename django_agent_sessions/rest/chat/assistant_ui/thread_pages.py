@@ -68,7 +68,7 @@ def message_page(
     figures = list(
         page_rows.annotate(size=OctetLength(VISIBLE_TEXT))
         .order_by("-message_id")
-        .values_list("pk", "message_id", "created_at", "updated_at", "size")[:limit]
+        .values_list("pk", "message_id", "created_at", "updated_at", "external_id", "size")[:limit]
     )
     payloads = _with_binaries(rows, _payloads(rows, figures))
     messages = [
@@ -77,8 +77,9 @@ def message_page(
             "height": position,
             "created_at": format_datetime(created_at),
             "updated_at": format_datetime(updated_at),
+            **({"external_id": external_id} if external_id else {}),
         }
-        for key, position, created_at, updated_at, _ in figures
+        for key, position, created_at, updated_at, external_id, _ in figures
     ]
     _update_parents(rows, messages)
     return messages

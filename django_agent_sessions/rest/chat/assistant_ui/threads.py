@@ -66,7 +66,19 @@ class MessageRequest(ContentRequest):
     """A message to store."""
 
     parent_id = serializers.CharField(required=False, allow_null=True, trim_whitespace=False)
+    external_id = serializers.CharField(required=False, allow_null=True, trim_whitespace=False)
+    parent_external_id = serializers.CharField(
+        required=False, allow_null=True, trim_whitespace=False
+    )
     format = serializers.RegexField(FORMAT_PATTERN, trim_whitespace=False)
+
+
+class DeletionRequest(serializers.Serializer[Any]):
+    """The ids of messages to delete."""
+
+    message_ids = serializers.ListField(
+        child=serializers.CharField(trim_whitespace=False), allow_empty=False, max_length=200
+    )
 
 
 class TitleRequest(serializers.Serializer[Any]):

@@ -45,6 +45,7 @@ from .thread_writer import ThreadWriter
 from .threads import (
     FORMAT_PATTERN,
     ContentRequest,
+    DeletionRequest,
     MessageRequest,
     ThreadFeedbackRequest,
     ThreadRequest,
@@ -218,10 +219,27 @@ class MessagesView(AssistantUIView):
         row = self.writable_session(thread)
         fields = self.read_body(MessageRequest)
         quotas.check_bytes(row.owner_id, self.body_size, self.using)
-        may_replace = self.has_permissions(row, SessionPermission.CHANGE)
-        keeper = ThreadWriter(self.store_of(row), row, may_replace=may_replace)
-        message_id = keeper.keep(fields.get("parent_id"), fields["format"], fields["content"])
+        keeper = ThreadWriter(
+            self.store_of(row),
+            row,
+            may_replace=self.has_permissions(row, SessionPermission.CHANGE),
+            author="" if self.owns(row) else str(request.user.pk),
+        )
+        message_id = keeper.keep(
+            fields.get("parent_id"),
+            fields["format"],
+            fields["content"],
+            external_id=fields.get("external_id"),
+            parent_external_id=fields.get("parent_external_id"),
+        )
         return Response({"message_id": message_id})
+
+    def delete(self, request: Any, thread: UUID) -> Response:
+        """Delete messages of the client; those after them get their parents."""
+        row = self.session(thread, SessionPermission.CHANGE)
+        names = self.read_body(DeletionRequest)["message_ids"]
+        ThreadWriter(self.store_of(row), row, may_replace=True).delete(names)
+        return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class MessageView(AssistantUIView):

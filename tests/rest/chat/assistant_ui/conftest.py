@@ -51,12 +51,16 @@ class Cloud:
         assert answer.status_code in (200, 201), answer.content
         return str(answer.json()["thread_id"])
 
-    def send(self, thread: str, content: Any, parent: str | None = None, form: str = V6) -> Any:
-        body = {"parent_id": parent, "format": form, "content": content}
+    def send(
+        self, thread: str, content: Any, parent: str | None = None, form: str = V6, **more: Any
+    ) -> Any:
+        body = {"parent_id": parent, "format": form, "content": content, **more}
         return self.ask("post", f"threads/{thread}/messages", body)
 
-    def say(self, thread: str, content: Any, parent: str | None = None, form: str = V6) -> str:
-        answer = self.send(thread, content, parent, form)
+    def say(
+        self, thread: str, content: Any, parent: str | None = None, form: str = V6, **more: Any
+    ) -> str:
+        answer = self.send(thread, content, parent, form, **more)
         assert answer.status_code == 200, answer.content
         return str(answer.json()["message_id"])
 
