@@ -29,6 +29,7 @@ from django_agent_sessions import audit
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.queries.titles import with_readable_titles
+from django_agent_sessions.values.csv_cells import csv_cell
 
 from .audit_descriptions import describe_details
 from .columns import moment_html
@@ -332,9 +333,4 @@ def _row(event: AuditEvent) -> list[str]:
         event.reason,
         describe_details(event.details, within=event.session is not None),
     )
-    return [_as_text(str(value)) for value in values]
-
-
-def _as_text(value: str) -> str:
-    """Return a value that a spreadsheet does not take for a formula."""
-    return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+    return [csv_cell(str(value)) for value in values]

@@ -15,7 +15,9 @@ from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
 from django_agent_sessions.models import Operation, Review
 
-_KEYS = frozenset({"first", "last", "by_namespace", "finished", "data_keys", "note", "user_id"})
+_KEYS = frozenset(
+    {"first", "last", "by_namespace", "finished", "data_keys", "note", "operation_key", "user_id"}
+)
 """Keys of messages, ids and figures in detail, which only the event's own page shows."""
 
 _PAGES: dict[str, Any] = {

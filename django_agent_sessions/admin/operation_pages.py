@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 from uuid import UUID
 
 from django.contrib import admin
@@ -18,16 +19,24 @@ from django.views.decorators.http import require_POST
 from django_agent_sessions import audit
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent, Operation
-from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS, has_permissions
+from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS, REVIEWING
 
 from .columns import moment_html
 from .operations import begin, stored_matches
 from .pages import admin_url, render
-from .permissions import ReadOnlyAdmin, SessionPermission, may
+from .permissions import ReadOnlyAdmin, SessionPermission, may, reach
+
+_CONTENT_FILTERS: Final[Mapping[str, tuple[SessionPermission, ...]]] = {
+    "metadata_": (SessionPermission.VIEW, SessionPermission.READ),
+    "label": REVIEWING,
+    "assignee": REVIEWING,
+    "review": REVIEWING,
+}
+"""The beginnings of filters whose values are content, and what it takes to see them."""
 
 
 class OperationAdmin(ReadOnlyAdmin):
-    """Operations of the user, or of all users with ``view_operation``."""
+    """Operations of the user, or of all users with ``view_operation`` for all sessions."""
 
     list_display = ("kind", "state_now", "started_by_name", "started", "handled", "reason")
     list_filter = ("kind",)
@@ -51,7 +60,8 @@ class OperationAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Operation]:
         rows = super().get_queryset(request).using(bridge.database())
-        if has_permissions(request.user, SessionPermission.VIEW_OPERATIONS):
+        # An access rule that does not reach all sessions cannot decide about an operation.
+        if reach(request, SessionPermission.VIEW_OPERATIONS).is_everything:
             return rows
         return rows.filter(started_by=str(request.user.pk))
 
@@ -89,6 +99,7 @@ class OperationAdmin(ReadOnlyAdmin):
             words=_filters_in_words(request, operation),
             lines=reporting.report_lines(operation, request.user),
             has_file=_has_file(request, operation),
+            may_change=_may_change(request, operation),
             progress=reporting.progress_of(operation),
         )
 
@@ -133,6 +144,8 @@ class OperationAdmin(ReadOnlyAdmin):
         from django_agent_sessions import operations
 
         operation = self._operation(request, key)
+        if not _may_change(request, operation):
+            raise Http404
         if request.POST.get("action") == "cancel":
             operations.cancel(operation, actor=request.user)
         elif operations.resume(operation):
@@ -150,12 +163,39 @@ def _has_file(request: HttpRequest, operation: Operation) -> bool:
     """Return whether there is a file, which only the user who started the export gets."""
     from django_agent_sessions.blobs.export_files import is_downloadable
 
-    return operation.started_by == str(request.user.pk) and is_downloadable(operation)
+    return _started(request, operation) and is_downloadable(operation)
+
+
+def _started(request: HttpRequest, operation: Operation) -> bool:
+    return operation.started_by == str(request.user.pk)
+
+
+def _may_change(request: HttpRequest, operation: Operation) -> bool:
+    """Return whether the user may cancel the operation and let it go on."""
+    everything = reach(request, SessionPermission.CHANGE_OPERATIONS).is_everything
+    return everything or _started(request, operation)
 
 
 def _filters_in_words(request: HttpRequest, operation: Operation) -> Any:
+    filters = operation.criteria["filters"]
+    hidden = set() if _started(request, operation) else _hidden_filters(request, filters)
     try:
-        return stored_matches(request.user, operation.criteria).in_words()
+        if not hidden:
+            return stored_matches(request.user, operation.criteria).in_words()
     except (IncorrectLookupParameters, StopIteration):
         # The project has removed a filter or the site.
-        return [(name, ", ".join(each)) for name, each in operation.criteria["filters"].items()]
+        pass
+    return [
+        (name, _("not shown") if name in hidden else ", ".join(each))
+        for name, each in filters.items()
+    ]
+
+
+def _hidden_filters(request: HttpRequest, names: Iterable[str]) -> set[str]:
+    """Return the filters whose values are content that the user may not see in all sessions."""
+    return {
+        name
+        for name in names
+        for beginning, needed in _CONTENT_FILTERS.items()
+        if name.startswith(beginning) and not reach(request, *needed).is_everything
+    }

@@ -31,6 +31,33 @@ _USER_DETAILS = frozenset(
 )
 """Names of details whose value is a user's key."""
 
+_CODES = frozenset(
+    {
+        "action",
+        "charset",
+        "column",
+        "content_type",
+        "format",
+        "forks",
+        "kind",
+        "kinds",
+        "media",
+        "operation",
+        "page",
+        "role",
+        "state",
+        "trigger",
+        "via",
+        "view",
+        "what",
+        "why",
+    }
+)
+"""Names of details whose values are words of this package. Users choose their names."""
+
+_OPERATION = "operation_key"
+"""The detail of an event of an operation whose target is something else."""
+
 _acting: ContextVar[tuple[Any, str, str, UUID | None]] = ContextVar(
     "agent_sessions_actor", default=(None, "", "", None)
 )
@@ -70,7 +97,9 @@ def record(
     via = ""
     if actor is None:
         actor, via, acting_reason, acting_target = _acting.get()
-        reason, target = reason or acting_reason, target or acting_target
+        reason, own_target, target = reason or acting_reason, target, target or acting_target
+        if own_target and acting_target:
+            details = {**(details or {}), _OPERATION: str(acting_target)}
     event = AuditEvent(
         action=action,
         actor_id=_key(actor),
@@ -151,13 +180,16 @@ def purge_batch(before: datetime, *, using: str | None = None) -> int:
 def mask_reasons(session: UUID, secrets: Collection[str], *, using: str) -> int:
     """Mask texts, which were redacted in a session, in the reasons of its earlier events.
 
-    Events can be changed in no other way. Returns the number of changed events.
+    Also in those of operations on all matches that changed it. Events can be changed in no other
+    way. Returns the number of changed events.
     """
     from django_agent_sessions.content import masking
 
     if not secrets:
         return 0
-    rows = _events(using).filter(session=session).exclude(reason="")
+    operations = operations_on(session, using=using)
+    of_operations = Q(action=AuditEvent.Action.OPERATION, target__in=operations)
+    rows = _events(using).filter(Q(session=session) | of_operations).exclude(reason="")
     masked = {
         key: new
         for key, reason in rows.values_list("pk", "reason").order_by("pk")
@@ -170,12 +202,24 @@ def mask_reasons(session: UUID, secrets: Collection[str], *, using: str) -> int:
     return len(masked)
 
 
+def operations_on(session: UUID, *, using: str) -> set[UUID]:
+    """Return the operations on all matches that have an event of this session."""
+    rows = _events(using).filter(session=session, details__via="operation").order_by()
+    found = {
+        UUID(details[_OPERATION]) if _OPERATION in details else target
+        for target, details in rows.values_list("target", "details")
+    }
+    return {key for key in found if key is not None}
+
+
 def pseudonymize(key: str, names: Collection[str], pseudonym: str, *, using: str) -> int:
     """Replace a user's key and names in all events, for an erasure; the events stay.
 
-    ``key`` is replaced as the actor's key, ``names`` in the reasons of all events, and both in
-    their details, where a number is replaced only if its name says that it is a user. It reads the
-    details of all events. Returns the number of events of the actor.
+    ``key`` is replaced as the actor's key, ``names`` in the reasons of all events as whole words,
+    and both in their details: except in names of details and in the codes of this package, and a
+    number only if its name says that it is a user. It reads the details of all events.
+
+    Returns the number of events of the actor.
     """
     from django_agent_sessions.content import masking
 
@@ -187,7 +231,7 @@ def pseudonymize(key: str, names: Collection[str], pseudonym: str, *, using: str
     with _permitted("erase", using):
         if named:
             for event, reason in list(rows.filter(named).values_list("pk", "reason")):
-                masked = masking.mask_texts(reason, names)[:MAX_REASON]
+                masked = masking.mask_texts(reason, names, words=True)[:MAX_REASON]
                 rows.filter(pk=event).update(reason=masked)
         for event, details in changed:
             rows.filter(pk=event).update(details=details)
@@ -213,14 +257,15 @@ def _renamed(value: Any, name: str, key: str, names: Collection[str], pseudonym:
 
     if isinstance(value, dict):
         return {
-            _renamed(each, "", key, names, pseudonym): _renamed(one, each, key, names, pseudonym)
+            each: one if each in _CODES else _renamed(one, each, key, names, pseudonym)
             for each, one in value.items()
         }
     if isinstance(value, list):
         return [_renamed(one, name, key, names, pseudonym) for one in value]
     if str(value) == key and (name in _USER_DETAILS or not key.isdecimal()):
         return pseudonym
-    return masking.mask_texts(value, names) if isinstance(value, str) and names else value
+    is_text = isinstance(value, str) and bool(names)
+    return masking.mask_texts(value, names, words=True) if is_text else value
 
 
 def _events(using: str) -> QuerySet[AuditEvent]:

@@ -142,10 +142,13 @@ def _canonical(content: Mapping[str, Any]) -> str:
 def _signed_content(text: str) -> tuple[dict[str, Any], Any]:
     """Return a receipt's content, and the secret key that it was signed with."""
     try:
-        document = json.loads(text)
-        content, signature = document["receipt"], document["signature"]
+        document = json.loads(text, object_pairs_hook=_unique_members)
+        content, signature = document.pop("receipt"), document.pop("signature")
+        if document:
+            # A reader would take what stands beside the signed part for a part of it.
+            raise ValueError
         signed = f"{_canonical(content)}:{signature}"
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise ErasureReceiptError("the file is not a receipt of an erasure") from None
     for secret in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS):
         try:
@@ -157,6 +160,14 @@ def _signed_content(text: str) -> tuple[dict[str, Any], Any]:
         "the receipt's signature is wrong: the file was changed, is of a dry run, or was signed "
         "with a SECRET_KEY that is no longer among SECRET_KEY_FALLBACKS"
     )
+
+
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        # Of two members with one name, the signature covers the last and a person reads the first.
+        raise ValueError
+    return members
 
 
 def _problems(receipt: Mapping[str, Any], secret: Any, using: str) -> Iterator[str]:

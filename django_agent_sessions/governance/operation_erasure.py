@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Any
+from uuid import UUID
 
 from django.utils import timezone
 
+from django_agent_sessions import audit
 from django_agent_sessions.audit import MAX_REASON
 from django_agent_sessions.blobs.export_files import delete_exports
 from django_agent_sessions.content import masking
 from django_agent_sessions.models import AuditEvent, Operation
+
+_FREE_FILTERS = frozenset({"assignee", "label", "agent", "namespace"})
+_METADATA = "metadata_"
 
 
 def delete_exports_of(sessions: Any, *, owner: str, using: str) -> None:
@@ -43,12 +48,57 @@ def forget_person(key: str, names: Collection[str], pseudonym: str, *, using: st
         if _names_person(operation.criteria.get("filters", {}), key, names):
             delete_exports([operation], owner=key)
             rows.filter(pk=operation.pk).delete()
-        elif names and (masked := masking.mask_texts(operation.reason, names)) != operation.reason:
-            rows.filter(pk=operation.pk).update(reason=masked[:MAX_REASON])
+        elif names:
+            _mask_reason(operation, names, words=True)
     rows.filter(started_by=key).update(started_by=pseudonym, started_by_name=pseudonym)
 
 
+def mask_operations(session: UUID, secrets: Collection[str], *, using: str) -> int:
+    """Mask texts, which were redacted in a session, in the operations that changed it.
+
+    In their reasons, and in the filters of those that are over: others still need them. Returns
+    the number of changed operations.
+    """
+    if not secrets:
+        return 0
+    rows = Operation.objects.using(using).filter(pk__in=audit.operations_on(session, using=using))
+    count = 0
+    for operation in rows.defer("found", "report"):
+        is_changed = _mask_reason(operation, secrets)
+        if operation.is_over:
+            is_changed |= _mask_filters(operation, secrets)
+        count += is_changed
+    return count
+
+
+def _mask_reason(operation: Operation, texts: Collection[str], *, words: bool = False) -> bool:
+    masked = masking.mask_texts(operation.reason, texts, words=words)[:MAX_REASON]
+    return _update(operation, "reason", masked)
+
+
+def _mask_filters(operation: Operation, texts: Collection[str]) -> bool:
+    filters = operation.criteria.get("filters", {})
+    masked = {
+        name: masking.mask_texts(values, texts) if _is_free(name) else values
+        for name, values in filters.items()
+    }
+    return _update(operation, "criteria", {**operation.criteria, "filters": masked})
+
+
+def _update(operation: Operation, column: str, value: Any) -> bool:
+    if getattr(operation, column) == value:
+        return False
+    rows = Operation.objects.using(operation._state.db).filter(pk=operation.pk)
+    return bool(rows.update(**{column: value}))
+
+
 def _names_person(filters: Mapping[str, list[str]], key: str, names: Collection[str]) -> bool:
-    values = [value.lower() for each in filters.values() for value in each]
-    named = any(name.lower() in value for name in names for value in values)
-    return named or key in filters.get("owner", ())
+    values = [value for name, each in filters.items() if _is_free(name) for value in each]
+    return (
+        key in filters.get("owner", ()) or masking.mask_texts(values, names, words=True) != values
+    )
+
+
+def _is_free(name: str) -> bool:
+    """Return whether users choose the values of a filter; the others are words of this package."""
+    return name in _FREE_FILTERS or name.startswith(_METADATA)

@@ -84,7 +84,7 @@ class Operation(models.Model):
         verbose_name = _("operation")
         verbose_name_plural = _("operations")
         ordering = ["-id"]
-        default_permissions = ("view",)
+        default_permissions = ("view", "change")
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()} {self.created_at:%Y-%m-%d %H:%M}"

@@ -58,6 +58,9 @@ class SessionPermission(StrEnum):
     VIEW_OPERATIONS = "view_operation"
     """See operations on all matching sessions that other users started."""
 
+    CHANGE_OPERATIONS = "change_operation"
+    """With ``view_operation``: cancel and continue operations that other users started."""
+
 
 _P, _Kind = SessionPermission, Operation.Kind
 

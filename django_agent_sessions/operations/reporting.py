@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from django_agent_sessions.models import Operation, Session
 from django_agent_sessions.models.access import reach_of
 from django_agent_sessions.models.permissions import SessionPermission
+from django_agent_sessions.values.csv_cells import csv_cell
 
 _HOW: dict[str, Any] = {"skipped": _("skipped"), "failed": _("failed")}
 _WHY: dict[str, Any] = {
@@ -56,9 +57,7 @@ def write_csv(lines: list[ReportLine], file: Any) -> None:
     writer = csv.writer(file)
     writer.writerow(["session", "session_id", "outcome", "code"])
     for line in lines:
-        # Spreadsheets would compute what begins like a formula.
-        quote = "'" if line.name[:1] in ("=", "+", "-", "@", "\t", "\r") else ""
-        writer.writerow([line.key, quote + line.name, line.outcome, line.code])
+        writer.writerow([line.key, csv_cell(line.name), line.outcome, line.code])
 
 
 def progress_of(operation: Operation) -> dict[str, Any]:

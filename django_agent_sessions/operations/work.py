@@ -15,7 +15,8 @@ from django_agent_sessions.blobs.export_files import write_parts
 from django_agent_sessions.content.work_budget import WorkBudget, limit_work
 from django_agent_sessions.exceptions import AgentSessionsError, LegalHoldError
 from django_agent_sessions.governance import legal_hold, session_deletion
-from django_agent_sessions.governance.redaction import redact, staff_visibility
+from django_agent_sessions.governance.redaction import redact
+from django_agent_sessions.governance.redaction.visibility import staff_visibility
 from django_agent_sessions.governance.session_change import SessionChange, last_step
 from django_agent_sessions.interchange import export_sessions
 from django_agent_sessions.models import AuditEvent, Operation, Session, deletion

@@ -8,13 +8,25 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from django.db.models import Q
 from django.urls import reverse
 from django.utils import timezone
 
 from django_agent_sessions import operations
 from django_agent_sessions.models import AuditEvent, MessageFeedback, Operation, Session
+from django_agent_sessions.models.access import AccessRule
 from django_agent_sessions.operations import runner
-from tests.operations.making import SECRET, begin, carry_out, expire, officer, storing_exports, talk
+from django_agent_sessions.values.owners import EVERYBODY
+from tests.operations.making import (
+    EVERYTHING,
+    SECRET,
+    begin,
+    carry_out,
+    expire,
+    officer,
+    storing_exports,
+    talk,
+)
 
 from .people import staff
 from .test_list import LIST, page_of
@@ -286,6 +298,60 @@ def test_operations_of_others_need_a_permission(client, user):
     # Without the permission for holds, only the list.
     assert client.get(url("change", operation)).status_code == 404
     assert "officer" in page_of_operations(client)
+
+
+def test_operations_of_others_are_cancelled_and_continued_by_permission(client, user):
+    talk(1)
+    operation = begin("hold", user)
+    names = ("view_session", "change_session", "view_operation")
+    client.force_login(staff("viewer", *names))
+    assert 'value="cancel"' not in text_of(client.get(url("change", operation)))
+    for action in ("cancel", "resume"):
+        assert client.post(url("act", operation), {"action": action}).status_code == 404
+    assert Operation.objects.get().status == "waiting"
+
+    client.force_login(staff("lead", *names, "change_operation"))
+    assert 'value="cancel"' in text_of(client.get(url("change", operation)))
+    assert client.post(url("act", operation), {"action": "cancel"}).status_code == 302
+    assert Operation.objects.get().status == "cancelled"
+
+
+class OneTenant(AccessRule):
+    def sessions(self, user: Any, action: Any) -> Any:
+        return EVERYBODY if user.username == "officer" else Q(namespace="t1")
+
+
+def test_an_access_rule_hides_the_operations_of_others(client, user, settings):
+    talk(1, namespace="t2")
+    settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "ACCESS": f"{__name__}.OneTenant"}
+    operation = begin("hold", user)
+    client.force_login(officer("tenant", *EVERYTHING, "view_operation", "change_operation"))
+
+    assert client.get(url("change", operation)).status_code == 404
+    assert client.post(url("act", operation), {"action": "cancel"}).status_code == 404
+    assert "officer" not in page_of_operations(client)
+
+
+@pytest.mark.parametrize(
+    ("permissions", "shown"),
+    [
+        ((), set()),
+        (("read_transcript",), {"blue"}),
+        (("read_transcript", "review_session"), {"blue", "Hushfield"}),
+    ],
+)
+def test_filters_by_content_are_shown_to_those_who_may_read_it(
+    client, user, settings, permissions, shown
+):
+    settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "METADATA_FILTERS": ("team",)}
+    operation = begin("hold", user, held="no", metadata_team="blue", label="Hushfield")
+    names = ("view_session", "change_session", "view_operation", *permissions)
+    client.force_login(staff("other", *names))
+
+    text = text_of(client.get(url("change", operation)))
+
+    assert {word for word in ("blue", "Hushfield") if word in text} == shown
+    assert ("not shown" in text) == (len(shown) < 2)
 
 
 def page_of_operations(client) -> str:

@@ -13,8 +13,9 @@ from django.db import connection
 
 from django_agent_sessions import audit
 from django_agent_sessions.content import codec
+from django_agent_sessions.exceptions import ErasureReceiptError
 from django_agent_sessions.governance.erasure import erase, verify
-from django_agent_sessions.models import AuditEvent, Blob, Session
+from django_agent_sessions.models import AuditEvent, Blob, Operation, Session
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing, files_containing
 from tests.blobs.conftest import blob_folder  # noqa: F401 - a fixture
@@ -78,6 +79,50 @@ def test_details_of_events_have_the_persons_hash_in_place_of_the_key_and_names(p
     # A figure that happens to be the same number is a figure.
     event = AuditEvent.objects.get(actor="desk", action="read")
     assert event.details == {"hits": KEY, "of": [{"user": receipt.person}]}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"counts": {', '"counts": {"sessions": 9999}, "counts": {'),
+        ('"person": "', '"person": "bob@example.org", "person": "'),
+        ('"signature"', '"statement": "Bob was erased, too.", "signature"'),
+        ('"receipt"', '"receipt": {"person": "bob"}, "receipt"'),
+        ('{\n  "receipt"', '[]\n  "receipt"'),
+    ],
+)
+def test_a_receipt_with_a_member_twice_or_beside_it_is_refused(bob, old, new):
+    text = erase(bob, reason="Request 31").to_json()
+    assert old in text
+
+    with pytest.raises(ErasureReceiptError):
+        verify(text.replace(old, new, 1))
+
+
+@pytest.mark.parametrize("name", ["via", "api", "yes", "held", "export", "read"])
+def test_a_name_that_is_a_word_of_the_trail_rewrites_nothing_of_others(db, name):
+    audit.record(AuditEvent.Action.READ, actor="desk", details={"via": "api", "view": "read"})
+    audit.record(AuditEvent.Action.EXPORTED, reason="viable, they said; reread")
+    Operation.objects.create(kind="export", criteria={"filters": {"held": ["yes"]}})
+    before = list(AuditEvent.objects.values("pk", "details", "reason"))
+
+    erase(get_user_model().objects.create_user(name), reason="Request 31", actor="dpo")
+
+    keys = [row["pk"] for row in before]
+    assert list(AuditEvent.objects.filter(pk__in=keys).values("pk", "details", "reason")) == before
+    assert Operation.objects.count() == 1
+
+
+@pytest.mark.parametrize("filters", [{"assignee": ["Ada"]}, {"metadata_team": ["a: ada"]}])
+def test_an_operation_whose_filter_names_the_person_is_deleted(ada, filters):
+    Operation.objects.create(kind="hold", criteria={"filters": filters})
+    Operation.objects.create(kind="hold", criteria={"filters": {"metadata_team": ["adapters"]}})
+
+    erase(ada, reason="Request 31", actor="dpo")
+
+    assert [one.criteria["filters"] for one in Operation.objects.all()] == [
+        {"metadata_team": ["adapters"]}
+    ]
 
 
 def test_the_receipt_stops_verifying_when_a_row_is_put_back(person):

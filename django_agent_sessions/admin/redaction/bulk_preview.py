@@ -19,8 +19,8 @@ from django_agent_sessions.governance.redaction import (
     Scope,
     redact,
     request_budget,
-    staff_visibility,
 )
+from django_agent_sessions.governance.redaction.visibility import staff_visibility
 from django_agent_sessions.models import Operation, Session
 from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS
 

@@ -35,8 +35,8 @@ from django_agent_sessions.governance.redaction import (
     descendants_of,
     redact,
     request_budget,
-    staff_visibility,
 )
+from django_agent_sessions.governance.redaction.visibility import staff_visibility
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, SessionMessage
 from django_agent_sessions.models.querysets import groups_of_keys
 from django_agent_sessions.store.contents import is_original_kept

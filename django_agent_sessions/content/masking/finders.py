@@ -146,6 +146,17 @@ class TextFinder:
         return list(forms)
 
 
+class WordFinder(TextFinder):
+    """Finds a string as a :class:`TextFinder` does, but not within a word."""
+
+    def find(self, searched: SearchedText) -> Iterator[Match]:
+        for match in super().find(searched):
+            before = searched.text[max(0, match.start - 1) : match.start]
+            after = searched.text[match.end : match.end + 1]
+            if not (before.isalnum() or after.isalnum()):
+                yield match
+
+
 def _find_form(
     readings: Sequence[Reading], form: str, has_space: bool
 ) -> Iterator[tuple[int, int]]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from .encodings import base64_start, decode_base64, parse_embedded_json
-from .finders import TextFinder
+from .finders import TextFinder, WordFinder
 from .masks import MASK_PATTERN, mask_spans
 from .payloads import mask_tree
 
@@ -23,9 +23,12 @@ def masked_texts(before: Any, after: Any) -> set[str]:
     return {text for text in _removed_texts(before, after) if len(text.strip()) >= _SHORTEST}
 
 
-def mask_texts(value: Any, secrets: Collection[str], *, free: bool = True) -> Any:
-    """Return a value with texts masked wherever they occur."""
-    finders = [TextFinder(secret) for secret in secrets if secret.strip()]
+def mask_texts(
+    value: Any, secrets: Collection[str], *, free: bool = True, words: bool = False
+) -> Any:
+    """Return a value with texts masked wherever they occur, or only as whole ``words``."""
+    finder = WordFinder if words else TextFinder
+    finders = [finder(secret) for secret in secrets if secret.strip()]
     return mask_tree(value, finders, free=free)[0] if finders else value
 
 

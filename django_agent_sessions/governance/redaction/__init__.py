@@ -47,7 +47,7 @@ from .scopes import (
     Span,
     WholeMessage,
 )
-from .visibility import SessionVisibility, Visibility, staff_visibility
+from .visibility import SessionVisibility, Visibility
 
 __all__ = [
     "Block",
@@ -65,7 +65,6 @@ __all__ = [
     "descendants_of",
     "redact",
     "request_budget",
-    "staff_visibility",
 ]
 
 _STAFF_FACTOR = 10

@@ -13,6 +13,7 @@ from django_agent_sessions import audit, blobs
 from django_agent_sessions.content.work_budget import check_work
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.exceptions import MatchesChangedError, SessionNotFoundError
+from django_agent_sessions.governance.operation_erasure import mask_operations
 from django_agent_sessions.governance.session_change import SessionChange
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.querysets import groups_of_keys
@@ -213,7 +214,8 @@ class RedactionPlan:
         changes = search.changes
         # Before the event of this redaction, whose reason is masked when it is recorded.
         reasons = audit.mask_reasons(search.session.pk, secrets, using=self._using)
-        if not (changes or reasons):
+        operations = mask_operations(search.session.pk, secrets, using=self._using)
+        if not (changes or reasons or operations):
             return
         session, result = search.session, search.result()
         is_fork = session.pk != self._session
@@ -228,6 +230,7 @@ class RedactionPlan:
             hits=result.total,
             kinds=count_kinds(result.counts),
             **({"reasons": reasons} if reasons else {}),
+            **({"operations": operations} if operations else {}),
             **({"forked_from": str(self._session)} if is_fork else {}),
         )
         if not changes:

@@ -12,7 +12,9 @@ from django_agent_sessions.content import detectors
 from django_agent_sessions.exceptions import AuditError
 from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.governance.redaction import Detect, Find, redact
-from django_agent_sessions.models import AuditEvent
+from django_agent_sessions.models import AuditEvent, Operation
+from django_agent_sessions.operations import start
+from tests.operations.making import carry_out, officer, storing_exports
 
 pytestmark = pytest.mark.django_db
 
@@ -112,3 +114,56 @@ def test_the_trail_stays_append_only_after_a_redaction(talk):
             refused = pytest.raises(DatabaseError, match="only ever added")
             with refused, transaction.atomic(), connection.cursor() as cursor:
                 cursor.execute(f"UPDATE {table} SET reason = 'another'")
+
+
+@pytest.mark.parametrize("kind", ["hold", "export", "redact"])
+def test_the_operations_on_a_session_do_not_keep_what_is_redacted(store, kind, tmp_path, settings):
+    for name, value in storing_exports(tmp_path).items():
+        setattr(settings, name, value)
+    settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "METADATA_FILTERS": ("team",)}
+    session = store.open("s", title="A title", metadata={"team": SECRET})
+    agent = store.agents.open(session)
+    for text in ("the other word", f"my word is {SECRET}"):
+        store.append(agent, {"role": "user", "content": text})
+    operation = start(
+        kind,
+        user=officer(),
+        criteria={"site": "admin", "filters": {"metadata_team": [SECRET], "held": ["no"]}},
+        reason=f"a case about {SECRET}",
+        scope=Find("the other word") if kind == "redact" else None,
+    )
+    elsewhere = start(
+        "hold",
+        user=officer("other"),
+        criteria={"site": "admin", "filters": {"namespace": ["none"]}},
+        reason=f"a case about {SECRET}",
+    )
+    for each in (operation, elsewhere):
+        carry_out(each)
+    legal_hold.release(session.id, reason="closed")
+
+    redact(session.id, Find(SECRET), reason="r")
+
+    operation.refresh_from_db()
+    elsewhere.refresh_from_db()
+    assert operation.reason == "a case about [REDACTED]"
+    assert operation.criteria["filters"] == {"metadata_team": ["[REDACTED]"], "held": ["no"]}
+    own = AuditEvent.objects.exclude(target=elsewhere.pk).values("reason", "details")
+    assert SECRET not in str(list(own))
+    # Of an operation that did nothing to the session.
+    assert SECRET in elsewhere.reason
+    assert AuditEvent.objects.get(action="redacted", actor="").details["operations"] == 1
+
+
+def test_a_running_operation_keeps_its_filters(store):
+    session = store.open("s", metadata={"team": SECRET})
+    operation = Operation.objects.create(
+        kind="hold", criteria={"filters": {"metadata_team": [SECRET]}}, status="running"
+    )
+    details = {"via": "operation"}
+    audit.record(AuditEvent.Action.HELD, session=session.id, target=operation.pk, details=details)
+
+    redact(session.id, Find(SECRET), reason="r")
+
+    operation.refresh_from_db()
+    assert operation.criteria["filters"] == {"metadata_team": [SECRET]}
