@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from django.db.migrations import AddIndex, CreateModel, DeleteModel, Migration
+from django.db.migrations import AddIndex, AlterModelOptions, CreateModel, DeleteModel, Migration
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.operations.base import Operation
 
@@ -18,7 +18,7 @@ each = pytest.mark.parametrize("migration", LATER, ids=lambda migration: str(mig
 
 
 def _model(operation: Operation) -> str | None:
-    if isinstance(operation, CreateModel | DeleteModel):
+    if isinstance(operation, AlterModelOptions | CreateModel | DeleteModel):
         return operation.name_lower
     return getattr(operation, "model_name", None)
 
