@@ -13,9 +13,11 @@ integers = st.one_of(
     st.integers(min_value=-(10**4300) + 1, max_value=10**4300 - 1),
     st.sampled_from([10**400, -(10**400), 2**63, -(2**63), 2**63 - 1]),
 )
-numbers = st.one_of(integers, st.floats(allow_nan=False, allow_infinity=False))
+numbers = st.one_of(integers, st.floats())
 
-_marker_keys = st.sampled_from(["$bytes", "$$bytes", "$$$bytes", "bytes", "$", "__bytes_encoded__"])
+_marker_keys = st.sampled_from(
+    ["$bytes", "$$bytes", "$$$bytes", "$float", "$$float", "bytes", "$", "__bytes_encoded__"]
+)
 
 
 def _containers(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:

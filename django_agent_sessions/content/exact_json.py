@@ -1,15 +1,18 @@
 r"""Exact JSON: every value is read back equal and with the same key order, on every database.
 
 A payload is stored as the text of ``json.dumps``, because a JSON column type would reject
-``\u0000`` and lone surrogates, reorder keys and change numbers. Four things are added to JSON:
+``\u0000`` and lone surrogates, reorder keys and change numbers. Five things are added to JSON:
 
 * ``bytes`` become ``{"$bytes": "<base64>"}``;
 * a text in which two lone surrogates are adjacent, as after joining the chunks of a stream, becomes
   ``{"$text": "<base64>"}``, because JSON would read the two as one character;
+* NaN and the infinities become ``{"$float": "NaN"}``, because a JSON parser rejects their names;
 * a :class:`~.blob_refs.BlobRef`, the reference to a binary in a storage,
   becomes ``{"$blob": {"sha256": …, "size": …}}``;
 * a dict that has the form of such a marker, or of an escaped one, gets another ``$``:
   ``{"$bytes": 1}`` is written as ``{"$$bytes": 1}`` and read back unchanged.
+
+A key that is a number, a boolean or None is written as the text that ``json.dumps`` makes of it.
 """
 
 from __future__ import annotations
@@ -31,10 +34,13 @@ from django_agent_sessions.exceptions import PayloadError
 
 _BYTES = "$bytes"
 _TEXT = "$text"
+_FLOAT = "$float"
 _BLOB = "$blob"
 BLOB_MARKER = f'"{_BLOB}":'
 """The text of every payload that refers to a binary contains this."""
-_MARKER_LIKE = re.compile(r"\$+(?:bytes|text|blob)\Z")
+_MARKER_LIKE = re.compile(r"\$+(?:bytes|text|float|blob)\Z")
+# Read as these objects, so that two readings of a payload are equal: NaN is equal only to itself.
+_NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 # A quote directly after a brace begins a key: in a text or a longer key it would be escaped. A
 # marker is the only key of its dict, which a truncated text may not show.
 _STRING = r'"(?:[^"\\]|\\.)*"'
@@ -42,6 +48,7 @@ _HASH = re.compile(
     r'(\{"\$blob":\{)"sha256":"[0-9a-f]{64}",'
     rf'(?="size":-?[0-9]+(?:,"media_type":{_STRING})?(?:,"prefix":{_STRING})?\}}\}}|[^}}]*\Z)'
 )
+_MARKERS = [f'{key}":' for key in (_BYTES, _TEXT, _FLOAT, _BLOB)]
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ADJACENT_SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
@@ -62,9 +69,9 @@ _scan = _decoder.scan_once  # type: ignore[attr-defined] # its types leave it ou
 def dumps(value: object, limits: AgentSessionsSettings | None = None) -> str:
     """Serialize a value as text that :func:`loads` reads back equal.
 
-    Tuples are written as lists; bytearrays and memoryviews as bytes. The text contains no NUL and
-    no lone surrogate. Raises ``PayloadError``, whose message contains no value, if the value is not
-    JSON or exceeds a limit.
+    Tuples are written as lists; bytearrays and memoryviews as bytes; keys that are no strings as
+    :func:`key_text` returns them. The text contains no NUL and no lone surrogate. Raises
+    ``PayloadError``, whose message contains no value, if the value is not JSON or exceeds a limit.
     """
     limits = limits or get_settings()
     try:
@@ -119,6 +126,17 @@ def loads_all(texts: Sequence[str]) -> list[Any]:
         raise ValueError("nested too deeply") from None
 
 
+def key_text(key: Any) -> str | None:
+    """Return a dict key as ``json.dumps`` writes it; None if it cannot be a key."""
+    if isinstance(key, str):
+        return key
+    if key is None or isinstance(key, bool):
+        return {None: "null", True: "true", False: "false"}[key]
+    if isinstance(key, int):
+        return int.__repr__(key)
+    return _float_text(key) if isinstance(key, float) else None
+
+
 def has_blobs(text: str) -> bool:
     """Return whether a stored payload may refer to binaries, without parsing it."""
     return BLOB_MARKER in text
@@ -133,7 +151,7 @@ def without_hashes(text: str) -> str:
 
 
 def _has_marker(text: str) -> bool:
-    return '$bytes":' in text or '$text":' in text or '$blob":' in text
+    return any(marker in text for marker in _MARKERS)
 
 
 class _Writer:
@@ -170,17 +188,32 @@ class _Writer:
         self._check_depth(depth)
         is_single = len(value) == 1
         separator = "{"
+        begin = len(self._parts)
         for key, item in value.items():
             if not isinstance(key, str):
-                raise PayloadError(
-                    f"a dict key is of type {type(key).__name__}, at depth {depth}; JSON allows "
-                    "only strings"
-                )
+                del self._parts[begin:]
+                return self._write_dict(self._with_text_keys(value, depth), depth)
             escape = "$" if is_single and _MARKER_LIKE.match(key) else ""
             self._put(f"{separator}{self._quote(escape + key)}:")
             self._write(item, depth + 1)
             separator = ","
-        self._put("}" if value else "{}")
+        return self._put("}" if value else "{}")
+
+    def _with_text_keys(self, value: dict[Any, Any], depth: int) -> dict[str, Any]:
+        # Of two equal keys, the later one is kept, as by a parser of what `json.dumps` writes: a
+        # redaction would not see the other value.
+        changed = {}
+        for key, item in value.items():
+            if type(key) is int:
+                _checked_integer(key, self._limits)
+            text = key_text(key)
+            if text is None:
+                raise PayloadError(
+                    f"a dict key is of type {type(key).__name__}, at depth {depth}; JSON allows "
+                    "only strings, numbers, booleans and None"
+                )
+            changed[text] = item
+        return changed
 
     def _write_list(self, value: Sequence[Any], depth: int) -> None:
         self._check_depth(depth)
@@ -198,9 +231,8 @@ class _Writer:
         elif isinstance(value, int):
             self._put(int.__repr__(_checked_integer(value, self._limits)))
         elif isinstance(value, float):
-            if not math.isfinite(value):
-                raise PayloadError(f"NaN or infinity at depth {depth}: JSON cannot represent it")
-            self._put(float.__repr__(value))
+            text = _float_text(value)
+            self._put(text if math.isfinite(value) else f'{{"{_FLOAT}":"{text}"}}')
         elif isinstance(value, bytes | bytearray | memoryview):
             self._put(_encode_bytes(_BYTES, value))
         elif isinstance(value, _SurrogateText):
@@ -224,6 +256,14 @@ class _Writer:
                 f"lists and dicts are nested deeper than {self._limits.MAX_PAYLOAD_DEPTH} "
                 "(MAX_PAYLOAD_DEPTH)"
             )
+
+
+def _float_text(value: float) -> str:
+    if value != value:
+        return "NaN"
+    if value in (math.inf, -math.inf):
+        return "Infinity" if value > 0 else "-Infinity"
+    return float.__repr__(value)
 
 
 def _encode_bytes(marker: str, data: bytes | bytearray | memoryview) -> str:
@@ -251,7 +291,7 @@ def _wrap_surrogates(value: Any) -> Any:
     if isinstance(value, str) and _ADJACENT_SURROGATES.search(value):
         return _SurrogateText(value)
     if isinstance(value, dict):
-        if any(_ADJACENT_SURROGATES.search(key) for key in value):
+        if any(_ADJACENT_SURROGATES.search(key) for key in value if isinstance(key, str)):
             raise PayloadError(
                 "two lone surrogates are adjacent in a dict key: JSON would merge them"
             )
@@ -280,6 +320,10 @@ def _decode(value: Any) -> Any:
                 return _decode_bytes(item)
             if key == _TEXT:
                 return _decode_bytes(item).decode("utf-8", "surrogatepass")
+            if key == _FLOAT:
+                # An earlier version wrote other values of this key as they are.
+                known = isinstance(item, str) and item in _NON_FINITE
+                return _NON_FINITE[item] if known else {key: _decode(item)}
             if key == _BLOB:
                 return _decode_blob(item)
             if _MARKER_LIKE.match(key):

@@ -11,7 +11,6 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from django_agent_sessions.content.exact_json import reject_constant
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.store.snapshots import BRANCH_NAMES
 from django_agent_sessions.values.records import AgentState, TurnCost
@@ -209,6 +208,6 @@ def _turn_costs(
 
 def _json(text: Any) -> Any:
     try:
-        return None if text is None else json.loads(text, parse_constant=reject_constant)
+        return None if text is None else json.loads(text)
     except (ValueError, TypeError, RecursionError):
         return None

@@ -15,7 +15,6 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any, NamedTuple
 
 from django_agent_sessions import conf
-from django_agent_sessions.content.exact_json import reject_constant
 from django_agent_sessions.values.ids import MAX_ID_LENGTH
 
 from .sources import Skipped, SourceMessage
@@ -101,7 +100,7 @@ def parse_object(data: object) -> dict[str, Any] | str:
         limit = conf.get_settings().MAX_PAYLOAD_BYTES
         if most := excess_values(text.encode("utf-8", "surrogatepass"), limit):
             return f"it has more than {most} values"
-        payload = _decode(text)
+        payload = json.loads(text)
     # RecursionError: nested too deeply. ValueError: also for an integer with too many digits.
     except (RecursionError, ValueError):
         return "it is not JSON"
@@ -127,12 +126,3 @@ def _text(data: object) -> str:
 
 def _length(data: object) -> int:
     return len(data) if isinstance(data, str | bytes | memoryview) else 0
-
-
-def _finite_float(text: str) -> float:
-    number = float(text)
-    # 1e999 is valid JSON, but becomes infinity.
-    return number if number - number == 0 else reject_constant("infinity")
-
-
-_decode = json.JSONDecoder(parse_constant=reject_constant, parse_float=_finite_float).decode

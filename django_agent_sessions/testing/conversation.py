@@ -151,8 +151,8 @@ class ConversationContract(Contract[D]):
 
     @pytest.mark.parametrize(
         "data",
-        [float("nan"), float("-inf"), {1: "a key"}, {"a set"}, object(), 10**5000, _nested(150)],
-        ids=["nan", "infinity", "key", "set", "object", "integer", "depth"],
+        [{(1,): "a key"}, {"a set"}, object(), 10**5000, _nested(150)],
+        ids=["key", "set", "object", "integer", "depth"],
     )
     def test_what_is_no_json_is_refused_and_harms_nothing(self, data: Any) -> None:
         driver = self.driver()

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import enum
 import json
+import math
 import sys
 from collections import OrderedDict, namedtuple
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies
+from hypothesis import given
+from hypothesis import strategies as st
 
 from django_agent_sessions.content import exact_json
 from django_agent_sessions.exceptions import PayloadError
@@ -27,7 +29,7 @@ def test_any_value_comes_back_exactly(value):
     assert exactly(exact_json.loads(exact_json.dumps(value))) == exactly(value)
 
 
-@given(strategies.lists(json_values))
+@given(st.lists(json_values))
 def test_many_values_come_back_as_each_of_them_does(values):
     texts = [exact_json.dumps(value) for value in values]
 
@@ -110,12 +112,9 @@ def test_bytes_like_values_and_subclasses_are_stored_as_what_they_are():
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (float("nan"), "NaN or infinity"),
-        (float("inf"), "NaN or infinity"),
-        ({"a": [float("-inf")]}, "NaN or infinity at depth 3"),
-        ({1: "x"}, "a dict key is of type int"),
-        ({None: "x"}, "a dict key is of type NoneType"),
-        ({b"x": "x"}, "a dict key is of type bytes"),
+        ({b"x": "x"}, "a dict key is of type bytes, at depth 1"),
+        ({"a": {(1,): "x"}}, "a dict key is of type tuple, at depth 2"),
+        ({10**4300: "x"}, "an integer has more than"),
         ({"a": {1, 2}}, "of type set at depth 2"),
         (object(), "of type object"),
         (1j, "of type complex"),
@@ -128,8 +127,8 @@ def test_what_is_no_json_is_refused_with_its_place(value, said):
 
 def test_a_refusal_never_tells_the_content():
     for value in (
-        {"plantedsecret": {1: "plantedsecret"}},
-        ["plantedsecret", float("nan")],
+        {"plantedsecret": {("plantedsecret",): 1}},
+        ["plantedsecret", 1j],
         ["plantedsecret" * 10, object],
     ):
         with pytest.raises(PayloadError) as refusal:
@@ -245,3 +244,48 @@ def test_texts_in_which_surrogates_meet_and_their_look_alikes_come_back_equal(va
 def test_a_key_in_which_surrogates_meet_is_refused() -> None:
     with pytest.raises(PayloadError, match="dict key"):
         exact_json.dumps({"\ud83d\ude00": 1})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        math.nan,
+        [math.inf, -math.inf, {"a": math.nan}],
+        {"$float": "NaN"},
+        {"$float": 1},
+        {"$$float": math.nan},
+        {"$float": "NaN", "b": math.nan},
+    ],
+)
+def test_what_is_not_finite_and_its_look_alikes_are_valid_json_and_come_back(value: Any) -> None:
+    text = exact_json.dumps(value)
+
+    json.loads(text, parse_constant=pytest.fail)
+    assert exactly(exact_json.loads(text)) == exactly(value)
+    assert exact_json.loads(text) == exact_json.loads_all([text])[0] or value != value
+
+
+def test_a_look_alike_of_an_earlier_version_is_no_number() -> None:
+    assert exact_json.loads('{"$float":"1.5"}') == {"$float": "1.5"}
+    assert exact_json.loads('{"$float":["NaN"]}') == {"$float": ["NaN"]}
+
+
+keys = st.one_of(st.text(max_size=3), st.none(), st.booleans(), st.integers(), st.floats())
+
+
+@given(st.recursive(st.floats(), lambda values: st.dictionaries(keys, values, max_size=5)))
+def test_keys_that_are_no_strings_come_back_as_from_python_s_json(value: Any) -> None:
+    text = exact_json.dumps(value)
+
+    json.loads(text, parse_constant=pytest.fail, object_pairs_hook=_without_equal_keys)
+    assert exactly(exact_json.loads(text)) == exactly(json.loads(json.dumps(value)))
+
+
+def _without_equal_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # A redaction sees only the last of them.
+    assert len(dict(pairs)) == len(pairs)
+    return dict(pairs)
+
+
+def test_of_two_keys_that_become_equal_the_later_value_is_kept() -> None:
+    assert exact_json.dumps({1: "plantedsecret", "a": 2, "1": "b"}) == '{"1":"b","a":2}'

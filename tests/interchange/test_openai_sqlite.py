@@ -140,7 +140,7 @@ async def test_what_is_no_time_is_no_time(file, time):
     assert message.created_at is None
 
 
-CORRUPT = ["", "{", '"text"', "[1]", "null", '{"a": NaN}', '{"a": 1e999}', "[" * 100_000]
+CORRUPT = ["", "{", '"text"', "[1]", "null", '{"a": nan}', '{"a": 1e}', "[" * 100_000]
 
 
 @each_source

@@ -125,7 +125,7 @@ async def test_an_error_of_one_is_not_an_error_of_the_others(store, agents):
 
     outcomes = await together(
         store.aappend(agents[0], user("a")),
-        store.aappend(agents[1], {"role": "user", "content": float("nan")}),
+        store.aappend(agents[1], {"role": "user", "content": object()}),
         store.aappend(agents[2], user("b"), epoch=7),
         store.aappend(agents[3], user("c")),
         store.aappend(agents[4], user("d"), expected=5),

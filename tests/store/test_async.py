@@ -113,8 +113,8 @@ async def test_errors_come_through_as_they_are(db):
 
     with pytest.raises(SessionNotFoundError, match="session 'missing' does not exist"):
         await store.aget("missing")
-    with pytest.raises(PayloadError, match="NaN"):
-        await store.aappend(agent, float("nan"))
+    with pytest.raises(PayloadError, match="neither JSON nor bytes"):
+        await store.aappend(agent, object())
 
 
 def test_under_the_plain_fixture_what_a_loop_wrote_goes_with_the_test(db):

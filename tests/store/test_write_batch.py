@@ -75,7 +75,7 @@ def test_errors_are_isolated(store, agents, within):
         return store.write_batch(
             [
                 Append(agents[0], [user("a1")]),
-                Append(agents[0], [float("nan")]),
+                Append(agents[0], [object()]),
                 Append(agents[0], [user("a2")], expected=7),
                 Append(agents[1], [user("b1")], epoch=5),
                 Append(other, [user("x")]),

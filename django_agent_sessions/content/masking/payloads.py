@@ -21,6 +21,7 @@ from django_agent_sessions.content import dialects
 from django_agent_sessions.content.detectors import Detector
 from django_agent_sessions.content.dialects.redaction import mask
 from django_agent_sessions.content.dialects.vocabulary import ValueKind, is_name, may_be_word
+from django_agent_sessions.content.exact_json import key_text
 from django_agent_sessions.content.paths import Path, value_at
 from django_agent_sessions.content.work_budget import check_work, hold_work
 
@@ -313,7 +314,12 @@ class _Masker:
         return ensure_json(text, self._mask_matches(text, found, path))
 
     def _key(self, key: Any, path: Path, free: bool) -> Any:
-        if not isinstance(key, str) or (not free and key in self._known.all_keys):
+        if not isinstance(key, str):
+            # It is stored as text.
+            text = str(key_text(key))
+            masked = self._mask_matches(text, iterate_matches(text, self._finders), (*path, text))
+            return key if masked is text else masked
+        if not free and key in self._known.all_keys:
             return key
         if not free and path and path[-1] in self._known.name_keyed:
             return self._name(key, (*path, key))

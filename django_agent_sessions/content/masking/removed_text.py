@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+from django_agent_sessions.content.exact_json import key_text
+
 from .encodings import base64_start, decode_base64, parse_embedded_json
 from .finders import TextFinder, WordFinder
 from .masks import MASK_PATTERN, mask_spans
@@ -83,7 +85,9 @@ def searchable_texts(secrets: Iterable[str]) -> set[str]:
 
 def _removed_texts(before: Any, after: Any) -> Iterator[str]:
     if isinstance(before, dict) and isinstance(after, dict) and _same_keys(before, after):
-        for (key, item), (new_key, new) in zip(before.items(), after.items(), strict=True):
+        for (given, item), (new_key, new) in zip(before.items(), after.items(), strict=True):
+            # A number that is a key is stored as text.
+            key = str(key_text(given))
             if key != new_key:
                 yield from _masked_parts(key, _NUMBERED.sub("", new_key))
             yield from _removed_texts(item, new)
@@ -104,7 +108,8 @@ def _removed_texts(before: Any, after: Any) -> Iterator[str]:
 def _same_keys(before: dict[str, Any], after: dict[str, Any]) -> bool:
     """Return whether the keys are the same or masked; masking keeps their order."""
     return len(before) == len(after) and all(
-        key == new or MASK_PATTERN.search(str(new)) for key, new in zip(before, after, strict=True)
+        key_text(key) == new or MASK_PATTERN.search(str(new))
+        for key, new in zip(before, after, strict=True)
     )
 
 

@@ -19,6 +19,7 @@ from django_agent_sessions import conf
 from django_agent_sessions.audit import MAX_REASON
 from django_agent_sessions.content.blob_refs import BlobRef
 from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.content.exact_json import key_text
 from django_agent_sessions.exceptions import InvalidIdError
 from django_agent_sessions.models.querysets import is_valid_in_all_time_zones
 from django_agent_sessions.rest.problems import BodyTooLarge
@@ -227,7 +228,8 @@ def displayable_json(value: Any, depth: int = 0) -> Any:
         if depth >= MAX_JSON_DEPTH:
             return "…"
         return {
-            displayable(str(key)): displayable_json(item, depth + 1) for key, item in value.items()
+            displayable(key_text(key) or str(key)): displayable_json(item, depth + 1)
+            for key, item in value.items()
         }
     if isinstance(value, list | tuple):
         return (

@@ -97,9 +97,8 @@ async def test_no_item_is_redacted_in_the_place_of_another(session):
 
 
 BAD: dict[str, Any] = {
-    "nan": float("nan"),
     "object": object(),
-    "key": {1: "a"},
+    "key": {(1,): "a"},
     "integer": 10**5000,
     "set": {"a"},
 }

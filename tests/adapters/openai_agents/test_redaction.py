@@ -142,7 +142,7 @@ async def test_a_text_leaves_nothing_but_the_frame(item, redacted):
             "must keep its type and call_id",
         ),
         (user("a"), ["?"], "must be dicts"),
-        (user("a"), {"role": "user", "content": float("nan")}, "NaN"),
+        (user("a"), {"role": "user", "content": object()}, "neither JSON nor bytes"),
     ],
 )
 async def test_what_would_break_the_conversation_is_refused(item, replacement, why):

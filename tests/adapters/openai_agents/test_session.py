@@ -215,9 +215,7 @@ class TestRows:
         await session.add_items([user("c")])
         assert texts(await DjangoSession("s").get_items()) == ["c"]
 
-    @pytest.mark.parametrize(
-        "bad", [float("nan"), object(), 10**5000], ids=["nan", "object", "integer"]
-    )
+    @pytest.mark.parametrize("bad", [object(), 10**5000], ids=["object", "integer"])
     async def test_an_item_that_is_no_json_makes_no_session(self, session, bad):
         with pytest.raises(PayloadError):
             await session.add_items([user("good"), {"role": "user", "content": bad}])

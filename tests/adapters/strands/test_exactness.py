@@ -67,7 +67,7 @@ def test_a_state_comes_back_exactly(db, value):
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
-    "value", [float("nan"), {1: "a"}, object(), 10**4300], ids=["nan", "key", "object", "integer"]
+    "value", [{(1,): "a"}, object(), 10**4300], ids=["key", "object", "integer"]
 )
 def test_what_is_over_a_limit_leaves_the_caller_s_transaction_usable(value):
     agent = build()

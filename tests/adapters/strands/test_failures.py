@@ -89,12 +89,6 @@ def test_a_write_whose_answer_was_lost_is_not_written_twice():
 
 
 @tool
-def measure() -> dict[str, Any]:
-    """Measure something that is no number."""
-    return {"status": "success", "content": [{"json": {"plantedsecret": float("nan")}}]}
-
-
-@tool
 def fetch() -> dict[str, Any]:
     """Fetch something that is no JSON."""
     return {"status": "success", "content": [{"json": {"plantedsecret": object()}}]}
@@ -102,17 +96,19 @@ def fetch() -> dict[str, Any]:
 
 @tool(context=True)
 def remember(tool_context: ToolContext) -> str:
-    """Keep something in the agent's memory that is JSON for Python, and not for others."""
-    tool_context.agent.state.set("measured", float("nan"))
+    """Keep something in the agent's memory that is JSON for Python, and too deep for the store."""
+    deep: list[Any] = []
+    for _ in range(250):
+        deep = [deep]
+    tool_context.agent.state.set("measured", deep)
     return "kept"
 
 
 class TestPayloads:
-    @pytest.mark.parametrize("name", ["measure", "fetch"])
-    def test_a_tool_result_that_is_no_json_leaves_the_conversation_usable(self, name, caplog):
+    def test_a_tool_result_that_is_no_json_leaves_the_conversation_usable(self, caplog):
         manager = DjangoSessionManager("s")
-        agent = build(call(name), "Fine.", session_manager=manager)
-        agent.tool_registry.process_tools([measure, fetch])
+        agent = build(call("fetch"), "Fine.", session_manager=manager)
+        agent.tool_registry.process_tools([fetch])
 
         with pytest.raises(Exception) as refusal:  # noqa: PT011 - Strands may wrap it
             agent("Measure it")
@@ -121,7 +117,7 @@ class TestPayloads:
         assert "plantedsecret" not in caplog.text
         agent("How are you?")
 
-        assert texts(stored()) == ["Measure it", f"call {name}", "How are you?", "Fine."]
+        assert texts(stored()) == ["Measure it", "call fetch", "How are you?", "Fine."]
         again = build("Good.")
         again("And now?")
         roles = [message["role"] for message in again.messages]
@@ -130,13 +126,15 @@ class TestPayloads:
         assert [r["status"] for r in results] == ["error"]
         assert texts(again.messages)[3:] == ["How are you?", "Fine.", "And now?", "Good."]
 
-    def test_a_state_that_is_no_json_does_not_stop_messages(self):
+    def test_a_state_over_a_limit_does_not_stop_messages(self):
         agent = build(call("remember"), "Kept.", "Fine.")
         agent.tool_registry.process_tools([remember])
 
         with pytest.raises(Exception) as refusal:  # noqa: PT011 - Strands may wrap it
             agent("Keep it")
-        assert "the state of agent 'default': NaN" in error_texts(refusal.value)
+        assert "the state of agent 'default': lists and dicts are nested deeper" in error_texts(
+            refusal.value
+        )
         agent.state.set("measured", 1.5)
         agent("How are you?")
 
@@ -145,7 +143,7 @@ class TestPayloads:
         assert stored() == agent.messages
 
     def test_one_bad_message_among_those_an_agent_is_built_with(self):
-        bad: Message = {"role": "user", "content": [{"toolResult": float("nan")}]}  # type: ignore[typeddict-item] # that is what is bad
+        bad: Message = {"role": "user", "content": [{"toolResult": object()}]}  # type: ignore[typeddict-item] # that is what is bad
         good: Message = {"role": "user", "content": [{"text": "good"}]}
         manager = asyncio.run(DjangoSessionManager.load("s"))
         agent = build("Hello.", session_manager=manager, messages=[bad, good])

@@ -50,6 +50,8 @@ def test_a_data_part_of_a_projects_own_goes_through():
 def test_numbers_that_json_does_not_have_are_null():
     (found,) = translated({"type": "data-x", "data": [float("nan"), {"y": float("inf")}, 1.5]})
     assert found["data"] == [None, {"y": None}, 1.5]
+    (found,) = translated({"type": "data-x", "data": {1: float("nan"), None: True, False: 0}})
+    assert found["data"] == {"1": None, "null": True, "false": 0}
 
 
 def test_a_result_of_an_earlier_call_makes_its_call_known():
