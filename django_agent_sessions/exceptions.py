@@ -4,7 +4,8 @@
 
     AgentSessionsError
     ├ ConfigurationError (ImproperlyConfigured)
-    │  └ MissingDependencyError (ImportError)      names the extra to install
+    │  ├ MissingDependencyError (ImportError)      names the extra to install
+    │  └ UnreadableStateError (ValueError)         another release or class wrote the state
     ├ SessionNotFoundError (ObjectDoesNotExist)    no such session, or another owner's
     │  └ TargetNotFoundError                       no such agent, message, branch or snapshot in it
     ├ SessionConflictError                         another process modified the session
@@ -62,6 +63,13 @@ class MissingDependencyError(ConfigurationError, ImportError):
             f"{distribution} is not installed. Install it with: "
             f'pip install "django-agent-sessions[{extra}]"'
         )
+
+
+class UnreadableStateError(ConfigurationError, ValueError):
+    """An agent's or orchestrator's stored state cannot be restored by the present SDK and classes.
+
+    It is a ``ValueError``, as Strands raises for the state of another conversation manager.
+    """
 
 
 class SessionNotFoundError(AgentSessionsError, ObjectDoesNotExist):

@@ -66,9 +66,14 @@ def open_source(kind: str, place: str, *, max_line_bytes: int = MAX_LINE_BYTES) 
     return SOURCES[kind][1](place)
 
 
-def no_sessions_error(kind: str, place: str) -> str:
-    """Return the error text for a source without sessions."""
-    if kind not in _LOOKED_FOR:
+def may_be_empty(kind: str) -> bool:
+    """Return whether a source without sessions is as expected: its tables were found."""
+    return kind not in _LOOKED_FOR
+
+
+def no_sessions_text(kind: str, place: str) -> str:
+    """Return the text for a source without sessions."""
+    if may_be_empty(kind):
         # Without the location, because a URL may contain a password.
         return f"no session was found in these tables of {kind}"
     where = "the standard input" if place == STDIN else place

@@ -9,9 +9,11 @@ bytes.
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from django.core.exceptions import SuspiciousFileOperation
@@ -59,6 +61,8 @@ class DocumentFiles:
         [(_, data)] = file_storage.read_untrusted(self.storage, [name], most)
         if isinstance(data, FileNotFoundError):
             return None
+        if isinstance(data, OSError) and data.errno == errno.ENAMETOOLONG:
+            raise _name_too_long(name)
         if isinstance(data, Exception):
             raise data
         return from_json(_complete(data, name, most), name)
@@ -81,12 +85,14 @@ class DocumentFiles:
 
     def create(self, name: str, document: Document) -> None:
         """Write a new document; raise :exc:`FileExistsError` if it exists."""
-        file_storage.create_file(self.storage, name, to_json(document, name))
+        with _short_enough(name):
+            file_storage.create_file(self.storage, name, to_json(document, name))
 
     def write(self, name: str, document: Document) -> None:
         """Write a document, replacing an existing one."""
-        self._refuse_link(name)
-        file_storage.write_file(self.storage, name, to_json(document, name))
+        with _short_enough(name):
+            self._refuse_link(name)
+            file_storage.write_file(self.storage, name, to_json(document, name))
 
     def set_aside(self, name: str) -> None:
         """Copy an unreadable file to a name with the suffix ``.corrupt``, for inspection."""
@@ -123,6 +129,24 @@ class DocumentFiles:
             raise SuspiciousFileOperation(
                 f"{name!r} is a symbolic link, or is in a folder that is one"
             )
+
+
+@contextmanager
+def _short_enough(name: str) -> Iterator[None]:
+    try:
+        yield
+        return
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+    raise _name_too_long(name)
+
+
+def _name_too_long(name: str) -> InvalidIdError:
+    longest = max(len(part.encode(errors="surrogatepass")) for part in name.split("/"))
+    return InvalidIdError(
+        f"the file system has no names of {longest} bytes, which an id requires in the file layout"
+    )
 
 
 _PARALLEL_BYTES = 4 * 1024 * 1024

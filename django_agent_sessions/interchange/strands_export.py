@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from django.core.exceptions import SuspiciousFileOperation
 from django.utils import timezone
 
 from django_agent_sessions import blobs
@@ -35,7 +36,7 @@ from .strands_layout import Layout
 
 _COLUMNS = ("message_id", "redacted_at", "created_at", "updated_at")
 # Other errors, such as a temporarily unreadable binary, abort the session's export.
-_PERMANENT = (InvalidIdError, PayloadError, BlobNotFoundError)
+_PERMANENT = (InvalidIdError, PayloadError, BlobNotFoundError, SuspiciousFileOperation)
 _REMOVED = "removed_message_count"
 
 

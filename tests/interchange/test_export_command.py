@@ -142,6 +142,51 @@ def test_files_of_strands_are_what_its_own_manager_goes_on_with(talks, tmp_path)
         run("strands-files", tmp_path / "sessions")
 
 
+@pytest.mark.parametrize("long", ["é" * 255, "x" * 250], ids=["letters", "bytes"])
+def test_a_name_that_a_file_system_refuses_ends_no_export(store, tmp_path, long):
+    def say(session_id, agent_id):
+        record = store.agents.open(store.open(session_id), agent_id, dialect="strands")
+        store.append(record, {"role": "user", "content": [{"text": "hi"}]})
+
+    for session_id in ("first", long, "last"):
+        say(session_id, "a")
+    for agent_id in ("b", long, "c"):
+        say("agents", agent_id)
+    store.multi_agents.create(store.get("agents"), long, {"type": "graph"}, kind="graph")
+    store.multi_agents.create(store.get("agents"), "g", {"type": "graph"}, kind="graph")
+    errors, sessions = io.StringIO(), tmp_path / "sessions"
+
+    with pytest.raises(CommandError, match="3 items could not be written"):
+        run("strands-files", sessions, stderr=errors)
+
+    told = errors.getvalue()
+    assert told.count(f"'{long}'") == 3
+    assert told.count("the file system has no names of") == 3
+    written = {path.parent.name for path in sessions.glob("*/session.json")}
+    assert written == {"session_first", "session_last", "session_agents"}
+    agents = {path.parent.name for path in sessions.glob("session_agents/agents/*/agent.json")}
+    assert agents == {"agent_b", "agent_c"}
+    assert len(list(sessions.glob("session_agents/multi_agents/*/multi_agent.json"))) == 1
+    # Documents for people have names of their own.
+    run("markdown", tmp_path / "docs")
+    assert len(list((tmp_path / "docs").iterdir())) == 4
+
+
+def test_a_session_whose_folder_is_a_link_ends_no_export(talks, store, tmp_path):
+    for session_id in ("linked", "zlast"):
+        record = store.agents.open(store.open(session_id), dialect="strands")
+        store.append(record, {"role": "user", "content": [{"text": "hi"}]})
+    (tmp_path / "sessions").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "sessions" / "session_linked").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(CommandError, match="could not be written"):
+        run("strands-files", tmp_path / "sessions")
+
+    assert (tmp_path / "sessions" / "session_zlast" / "session.json").exists()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "words"),
     [

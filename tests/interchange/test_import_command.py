@@ -217,18 +217,14 @@ def test_an_import_that_is_stopped_says_so_in_a_sentence_and_goes_on_when_run_ag
         ("strands-snapshots", "{path}/sessions", "looked for folders called session/<id>$"),
         ("strands-snapshots", "{path}/session", "session/<id>; pass the parent directory$"),
         ("jsonl", "{path}/empty.jsonl", "looked for lines, each with a session$"),
-        ("openai-sqlite", "{path}/sdk.db", "in these tables of openai-sqlite$"),
     ],
 )
 def test_an_import_that_finds_nothing_says_what_it_looked_for(
     tmp_path, settings, kind, place, words
 ):
-    from agents import SQLiteSession
-
     agent(Directory(tmp_path).strands("s"), "hello")("hi")
     (tmp_path / "empty.jsonl").touch()
     (tmp_path / "session").mkdir()
-    SQLiteSession("s", tmp_path / "sdk.db").close()
     settings.STORAGES = {
         **settings.STORAGES,
         "old": {
@@ -242,6 +238,16 @@ def test_an_import_that_finds_nothing_says_what_it_looked_for(
 
     assert str(failure.value).startswith("no session was found in ")
     assert failure.value.returncode == 1
+
+
+def test_an_empty_database_is_imported_and_told(tmp_path):
+    from agents import SQLiteSession
+
+    SQLiteSession("s", tmp_path / "sdk.db").close()
+
+    said = run("openai-sqlite", str(tmp_path / "sdk.db"))
+
+    assert said.endswith("no session was found in these tables of openai-sqlite\n")
 
 
 def test_one_user_may_own_them_all_or_a_function_says_whose_they_are(lines, ada):

@@ -81,6 +81,8 @@ class Conversation:
     # The tracking ids of held messages that must not be stored with the window: they were refused,
     # or stand in for missing tool results, which other processes may still write.
     not_stored: set[str] = field(default_factory=set)
+    # The messages of the agent that are written in another form, by their tracking ids.
+    _replaced: dict[str, Message] = field(default_factory=dict, repr=False)
 
     def is_of_other_agent(self, agent: LocalAgent) -> bool:
         """Return whether this conversation belongs to another agent object that is still in use."""
@@ -119,7 +121,35 @@ class Conversation:
     def remember_written(self, records: Iterable[MessageRecord]) -> None:
         """Record the result of an append."""
         for record in records:
-            self.remember(record.message_id, cast(Message, record.message), record.id)
+            message = cast(Message, record.message)
+            # The row takes the place of the agent's message after a restore.
+            held = self._replaced.pop(message.get("tracking_id", ""), message)
+            self.remember(record.message_id, held, record.id)
+
+    def as_written(self, message: Message, agent: LocalAgent) -> Message:
+        """Return a message as it is written: an override may give it another form.
+
+        It has the tracking id of the agent's own message, which is not stored.
+        """
+        if not agent.messages or any(held is message for held in agent.messages):
+            return message
+        latest = with_tracking_id(agent.messages[-1])
+        tracking_id = latest["tracking_id"]
+        if message.get("tracking_id", tracking_id) != tracking_id or self._is_known(tracking_id):
+            return message
+        self._replaced[tracking_id] = latest
+        return cast(Message, {**message, "tracking_id": tracking_id})
+
+    def withhold(self, message: Message) -> None:
+        """Do not store a message of the agent that an override did not write."""
+        tracking_id = with_tracking_id(message)["tracking_id"]
+        if not self._is_known(tracking_id):
+            self.not_stored.add(tracking_id)
+
+    def _is_known(self, tracking_id: str) -> bool:
+        return tracking_id in self._stored or any(
+            new.payload["tracking_id"] == tracking_id for new in self.pending_messages
+        )
 
     def forget(self, keys: Collection[UUID]) -> None:
         """Record that rows were rolled back, and perhaps the agent's state with them."""
@@ -281,6 +311,11 @@ def add_tracking_ids(messages: Iterable[Message]) -> None:
     start = f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}"
     for number, message in enumerate(untracked, int(digits[20:], 16)):
         message["tracking_id"] = f"{start}-{number % 2**48:012x}"
+
+
+def is_prompt(message: Message) -> bool:
+    """Return whether a message begins a turn, and does not continue one."""
+    return message["role"] == "user" and not any("toolResult" in b for b in message["content"])
 
 
 def is_stateful(agent: LocalAgent) -> bool:

@@ -141,7 +141,7 @@ class RunLeases:
             return
         old = self._work.conversation(agent)
         new_conversation = Conversation(weakref.ref(agent), run_id=old.run_id, spent=old.spent)
-        restore_agent(agent, new_conversation, found)
+        restore_agent(agent, new_conversation, found, self._work.session_id)
         if old.record is not None and agent.agent_id not in self._runs.rejected:
             # Unwritten because the database was unavailable: not lost because of another run.
             new_conversation.pending_messages, new_conversation.may_be_written = (
@@ -189,7 +189,7 @@ class RunLeases:
         read = functools.partial(orchestrators.changed_elsewhere, source.id)
         state = await bridge.run_async(read, using=self._work.store.using)
         if state is not None:
-            orchestrators.restore(source, state)
+            self._work.restore_orchestrator(source, state)
 
 
 def run_key(source: LocalAgent | MultiAgentBase) -> Hashable:

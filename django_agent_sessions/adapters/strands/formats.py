@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -10,6 +12,7 @@ from django.utils import timezone
 from strands.types.content import Message
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
+from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.values.records import (
     AgentRecord,
     AgentState,
@@ -17,6 +20,15 @@ from django_agent_sessions.values.records import (
     NewMessage,
     SessionRecord,
 )
+
+
+@contextmanager
+def name_in_error(what: str) -> Iterator[None]:
+    """Add what could not be written to the message of a ``PayloadError``."""
+    try:
+        yield
+    except PayloadError as error:
+        raise PayloadError(f"{what}: {error}") from error
 
 
 def from_iso(text: str) -> datetime:
@@ -38,10 +50,18 @@ def session(record: SessionRecord) -> Session:
     """Convert a record to Strands' session."""
     return Session(
         session_id=record.session_id,
-        session_type=SessionType(record.session_type),
+        session_type=_session_type(record.session_type),
         created_at=to_iso(record.created_at),
         updated_at=to_iso(record.updated_at),
     )
+
+
+def _session_type(text: str) -> SessionType:
+    try:
+        return SessionType(text)
+    except ValueError:
+        # Of an import; Strands' own managers do not convert it either.
+        return cast(SessionType, text)
 
 
 def session_agent(record: AgentRecord) -> SessionAgent:

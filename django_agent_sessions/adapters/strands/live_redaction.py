@@ -19,6 +19,7 @@ from django_agent_sessions.content import masking
 from django_agent_sessions.values.records import AgentState
 
 from .newer_names import LocalAgent
+from .offloaded import mask_stash
 
 
 @dataclass
@@ -135,6 +136,7 @@ def mask_agent(agent: LocalAgent, secrets: Collection[str]) -> None:
         _scrub_attributes(agent.conversation_manager, secrets)
         _scrub_interrupts(agent._interrupt_state, secrets)
         masking.mask_texts_in_place(agent._model_state, secrets)
+        mask_stash(agent, secrets)
 
 
 def mask_orchestrator(source: MultiAgentBase, secrets: Collection[str]) -> None:

@@ -7,10 +7,11 @@ import functools
 import math
 import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 from uuid import UUID
 
+from strands import Agent
 from strands.hooks.events import (
     AfterInvocationEvent,
     AfterMultiAgentInvocationEvent,
@@ -23,20 +24,23 @@ from strands.hooks.events import (
 )
 from strands.hooks.registry import HookRegistry
 from strands.multiagent.base import MultiAgentBase
+from strands.session.session_repository import SessionRepository
 from strands.types.content import Message
 from strands.types.exceptions import SessionException
+from strands.types.session import Session as StrandsSession
 
 from django_agent_sessions.adapters.base import ExclusiveRuns
 from django_agent_sessions.content import dialects
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.store import GroupedAppend, SessionStore
+from django_agent_sessions.store import GroupedAppend
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import NOBODY
 from django_agent_sessions.values.records import Append, Usage, Written
 from django_agent_sessions.values.run_context import current_run
 
-from .conversation import Conversation
+from . import formats
+from .conversation import Conversation, is_prompt
 from .exclusive import RunLeases, run_key
 from .newer_names import (
     BIDI_STOP_EVENTS,
@@ -45,12 +49,17 @@ from .newer_names import (
     LocalSessionManager,
 )
 from .open_session import OpenSession
+from .orchestrators import ENDED_STATUSES
+from .repository import DjangoSessionRepository
 from .restore import restore_agent
 from .session_operations import SessionOperations, initial_messages
 
 if TYPE_CHECKING:
     from strands.bidi.hooks.events import BidiAgentStopEvent, BidiResponseStopEvent
     from strands.hooks.events import MessageUpdatedEvent
+
+
+_REPOSITORY_METHODS = {name for name in vars(SessionRepository) if not name.startswith("_")}
 
 
 class ManagerOptions(TypedDict, total=False):
@@ -68,7 +77,7 @@ class ManagerOptions(TypedDict, total=False):
     wait: float | None
 
 
-class DjangoSessionManager(LocalSessionManager):
+class DjangoSessionManager(LocalSessionManager, DjangoSessionRepository):
     """Stores an agent's conversation and state, or an orchestrator's state, in the database.
 
     ::
@@ -83,6 +92,10 @@ class DjangoSessionManager(LocalSessionManager):
 
     Every message is committed before Strands continues, except inside a transaction of the caller,
     which the write joins. A message whose write failed is written with the next one.
+
+    Like Strands' file and S3 managers, it is also the repository of its sessions. The agent does
+    not use these methods: a subclass overrides ``append_message``, ``sync_agent`` and the other
+    methods of a session manager, which then block the event loop.
 
     Args:
         session_id: The id of the session, unique in its namespace and scope for all owners.
@@ -134,7 +147,8 @@ class DjangoSessionManager(LocalSessionManager):
             )
         # Resolved now: a stream outlives its request, and a router that depends on the request
         # would then return another tenant's database.
-        store = SessionStore(
+        DjangoSessionRepository.__init__(
+            self,
             owner=owner,
             namespace=namespace,
             scope=scope,
@@ -143,11 +157,26 @@ class DjangoSessionManager(LocalSessionManager):
         )
         runs = ExclusiveRuns(wait) if exclusive else None
         self._session = OpenSession(
-            store, session_id, dialects.STRANDS, title=title, metadata=metadata, runs=runs
+            self._store, session_id, dialects.STRANDS, title=title, metadata=metadata, runs=runs
         )
         self.session_id = self._session.session_id
-        self._work = SessionOperations(self._session, raises=on_conflict == "raise")
+        self._work = SessionOperations(
+            self._session,
+            raises=on_conflict == "raise",
+            # An override decides whether, and with which changes, a state is written.
+            state_with_messages=not self._overrides("sync_agent"),
+        )
         self._turns = None if runs is None else RunLeases(self._work, runs)
+        self._has_hooks = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in _REPOSITORY_METHODS & cls.__dict__.keys():
+            raise ConfigurationError(
+                f"{cls.__name__} overrides {name}, which DjangoSessionManager does not call: "
+                "override append_message, sync_agent or initialize, or pass a subclass of "
+                "DjangoSessionRepository to Strands' RepositorySessionManager"
+            )
 
     @classmethod
     async def load(cls, session_id: str | UUID, **options: Unpack[ManagerOptions]) -> Self:
@@ -166,8 +195,19 @@ class DjangoSessionManager(LocalSessionManager):
         await manager._session.arun(manager._work.load_ahead)
         return manager
 
+    @property
+    def session(self) -> StrandsSession:
+        """The session, as Strands' own managers describe it; it is created if it is missing."""
+        return formats.session(self._session.run(self._session.open))
+
+    @property
+    def session_repository(self) -> DjangoSessionRepository:
+        """The repository of the session: the manager itself."""
+        return self
+
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
         """Register hooks that write without blocking the event loop."""
+        self._has_hooks = True
         # Strands allows no async callback for this event.
         registry.add_callback(AgentInitializedEvent, self._on_initialized)
         registry.add_callback(BeforeInvocationEvent, self._on_run_started)
@@ -197,6 +237,11 @@ class DjangoSessionManager(LocalSessionManager):
         """
         if self._turns is not None:
             self._turns.reject_bidirectional(agent)
+            if not self._has_hooks:
+                raise ConfigurationError(
+                    "exclusive=True requires the manager's own hooks: pass the manager itself to "
+                    "the agent, or call its register_hooks() from the manager around it"
+                )
         if getattr(agent, "storage", None) is not None:
             # As Strands' own managers warn: once per process, because the caller's depth varies.
             warnings.warn(
@@ -221,7 +266,7 @@ class DjangoSessionManager(LocalSessionManager):
             if found is None:
                 conversation.pending_messages = initial_messages(agent)
         if found is not None:
-            restore_agent(agent, conversation, found)
+            restore_agent(agent, conversation, found, self.session_id)
         self._work.conversations[agent.agent_id] = conversation
 
     def append_message(self, message: Message, agent: LocalAgent, **kwargs: Any) -> None:
@@ -232,19 +277,24 @@ class DjangoSessionManager(LocalSessionManager):
             SessionConflictError: Another process appended, and ``on_conflict`` is ``"raise"``.
             SessionBusyError: The run lost its lease.
         """
+        if not self._has_hooks and is_prompt(message):
+            self._begin_run(agent)
         append = functools.partial(self._work.append, message, agent)
         self._session.run(append, key=agent.agent_id)
 
     def sync_agent(self, agent: LocalAgent, **kwargs: Any) -> None:
-        """Write the agent's state, if it has changed since it was last written.
+        """Write the agent's state, if it has changed since it was last written, and count usage.
 
         Raises:
             PayloadError: The state is not JSON or exceeds a limit.
         """
         conversation = self._work.conversation(agent)
+        if not self._has_hooks and agent.messages:
+            # The manager around this one was given each message.
+            conversation.withhold(agent.messages[-1])
         if conversation.has_changes(agent):
-            sync = functools.partial(self._work.sync, conversation, agent)
-            self._session.run(sync, key=agent.agent_id)
+            end = functools.partial(self._work.end_run, conversation, agent)
+            self._session.run(end, key=agent.agent_id)
 
     def redact_latest_message(
         self, redact_message: Message, agent: LocalAgent, **kwargs: Any
@@ -263,7 +313,7 @@ class DjangoSessionManager(LocalSessionManager):
             SessionNotFoundError: The session has another owner.
         """
         restored = self._session.run(self._work.orchestrators.make_reader(source))
-        self._work.orchestrators.restore(source, restored)
+        self._work.restore_orchestrator(source, restored)
 
     def sync_multi_agent(self, source: MultiAgentBase, **kwargs: Any) -> None:
         """Write an orchestrator's state, if it has changed since it was last written.
@@ -272,7 +322,9 @@ class DjangoSessionManager(LocalSessionManager):
             PayloadError: The state is not JSON or exceeds a limit.
         """
         if (state := self._work.orchestrators.changed_state(source)) is not None:
-            write = functools.partial(self._work.write_orchestrator, source.id, state)
+            # The hooks of this manager know when an invocation ends.
+            ended = not self._has_hooks and state.get("status") in ENDED_STATUSES
+            write = functools.partial(self._work.write_orchestrator, source.id, state, ended=ended)
             self._session.run(write, key=run_key(source))
 
     # --- Strands' events ---------------------------------------------------------------------
@@ -281,15 +333,32 @@ class DjangoSessionManager(LocalSessionManager):
         self.initialize(event.agent)
 
     def _on_run_started(self, event: BeforeInvocationEvent) -> None:
-        self._session.failure = None
         self._session.trace(event.agent.agent_id)
+        self._begin_run(event.agent)
+
+    def _begin_run(self, agent: LocalAgent) -> None:
+        self._session.failure = None
         # A resumed run keeps its run id: its tool results belong after its tool calls.
-        conversation = self._work.conversation(event.agent)
-        if not event.agent._interrupt_state.activated:
+        conversation = self._work.conversation(agent)
+        if not (isinstance(agent, Agent) and agent._interrupt_state.activated):
             conversation.run_id = current_run().run_id or new_id()
         conversation.must_check_rollback = bool(conversation.uncommitted_ids)
 
+    def _overrides(self, name: str) -> bool:
+        """Return whether a method of this class is overridden, as Strands would call it."""
+        method = getattr(self, name)
+        return getattr(method, "__func__", None) is not getattr(DjangoSessionManager, name)
+
     async def _on_message_added(self, event: MessageAddedEvent[LocalAgent]) -> None:
+        if self._overrides("append_message"):
+            self.append_message(event.message, event.agent)
+            self._work.conversation(event.agent).withhold(event.message)
+        else:
+            await self._append(event)
+        if self._overrides("sync_agent"):
+            self.sync_agent(event.agent)
+
+    async def _append(self, event: MessageAddedEvent[LocalAgent]) -> None:
         agent = event.agent
         append = MessageAppend(self._work, event.message, agent)
         conversation = self._work.conversation(agent)
@@ -314,40 +383,53 @@ class DjangoSessionManager(LocalSessionManager):
     ) -> None:
         agent = event.agent
         conversation = self._work.conversation(agent)
-        if conversation.has_changes(agent):
+        if self._overrides("sync_agent"):
+            await self._end_turn(agent, lambda: _call(self.sync_agent, agent))
+        elif conversation.has_changes(agent):
             end = functools.partial(self._work.end_run, conversation, agent)
-            await self._end_turn(agent, end)
+            await self._end_turn(agent, lambda: self._session.arun(end, key=run_key(agent)))
 
     def _on_group_started(self, event: BeforeMultiAgentInvocationEvent) -> None:
         self._session.failure = None
 
     async def _on_multi_agent_initialized(self, event: MultiAgentInitializedEvent) -> None:
+        if self._overrides("initialize_multi_agent"):
+            self.initialize_multi_agent(event.source)
+            return
         restored = await self._session.arun(self._work.orchestrators.make_reader(event.source))
-        self._work.orchestrators.restore(event.source, restored)
+        self._work.restore_orchestrator(event.source, restored)
 
     async def _on_node_ended(self, event: AfterNodeCallEvent) -> None:
         source = event.source
-        if (state := self._work.orchestrators.changed_state(source)) is not None:
+        if self._overrides("sync_multi_agent"):
+            self.sync_multi_agent(source)
+        elif (state := self._work.orchestrators.changed_state(source)) is not None:
             write = functools.partial(self._work.write_orchestrator, source.id, state)
             await self._session.arun(write, key=run_key(source))
 
     async def _on_multi_agent_ended(self, event: AfterMultiAgentInvocationEvent) -> None:
-        source = event.source
-        state = self._work.orchestrators.changed_state(source)
+        source, state = event.source, None
+        if self._overrides("sync_multi_agent"):
+            await self._end_turn(source, lambda: _call(self.sync_multi_agent, source))
+        else:
+            state = self._work.orchestrators.changed_state(source)
         write = functools.partial(self._work.write_orchestrator, source.id, state, ended=True)
-        await self._end_turn(source, write)
+        await self._end_turn(source, lambda: self._session.arun(write, key=run_key(source)))
 
     async def _end_turn(
-        self, source: LocalAgent | MultiAgentBase, write: Callable[[], object]
+        self, source: LocalAgent | MultiAgentBase, end: Callable[[], Awaitable[object]]
     ) -> None:
-        key = run_key(source)
         try:
-            await self._session.arun(write, key=key)
+            await end()
         except BaseException:
             # Strands calls no further hook after an error, so the lease must be released here.
             if self._session.runs is not None:
-                await self._session.runs.aend(key)
+                await self._session.runs.aend(run_key(source))
             raise
+
+
+async def _call(method: Callable[[Any], object], source: LocalAgent | MultiAgentBase) -> None:
+    method(source)
 
 
 class MessageAppend(GroupedAppend[None]):

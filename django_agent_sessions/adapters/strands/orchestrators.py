@@ -17,6 +17,9 @@ from django_agent_sessions.values.records import SessionRecord, Usage
 
 from .live_redaction import RedactionLog, as_state, mask_orchestrator
 
+ENDED_STATUSES = frozenset({"completed", "failed", "interrupted"})
+"""The statuses of an orchestrator whose invocation has ended."""
+
 _UNFINISHED_STATUSES = frozenset({"interrupted", "failed"})
 
 

@@ -132,7 +132,8 @@ class DjangoSessionRepository(SessionRepository):
                 data=formats.agent_state(session_agent),
                 created_at=formats.from_iso(session_agent.created_at),
                 updated_at=formats.from_iso(session_agent.updated_at),
-            )
+            ),
+            what=_state_of(session_id, "agent", session_agent.agent_id),
         )
         self._known_states.learn(record.id, record.data)
 
@@ -170,7 +171,8 @@ class DjangoSessionRepository(SessionRepository):
             self._store.agents.update(agent, data, epoch=session.redaction_epoch)
             self._known_states.learn(agent.id, data)
 
-        self._run(lambda: _retry_if_stale(update))
+        what = _state_of(session_id, "agent", session_agent.agent_id)
+        self._run(lambda: _retry_if_stale(update), what=what)
 
     def create_message(
         self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
@@ -182,13 +184,15 @@ class DjangoSessionRepository(SessionRepository):
                 does not exist.
             PayloadError: The message is not JSON or exceeds a limit.
         """
+        _check_message_id(session_message.message_id)
         observing.use(self._store.namespace, session_id, agent_id)
         self._run(
             lambda: self._store.append(
                 self._get_agent(session_id, agent_id),
                 formats.new_message(session_message),
                 expected=session_message.message_id,
-            )
+            ),
+            what=_message_of(session_id, agent_id, session_message),
         )
 
     def read_message(
@@ -199,6 +203,7 @@ class DjangoSessionRepository(SessionRepository):
         Returns:
             The message; None if it does not exist.
         """
+        _check_message_id(message_id)
 
         def read() -> SessionMessage | None:
             agent = self._find_agent(session_id, agent_id)
@@ -218,6 +223,7 @@ class DjangoSessionRepository(SessionRepository):
             SessionException: There is no message at this position.
             PayloadError: The message is not JSON or exceeds a limit.
         """
+        _check_message_id(session_message.message_id)
 
         def update() -> None:
             agent = self._get_agent(session_id, agent_id)
@@ -227,7 +233,7 @@ class DjangoSessionRepository(SessionRepository):
             else:
                 self._store.messages.redact(agent, position, session_message.redact_message)
 
-        self._run(update)
+        self._run(update, what=_message_of(session_id, agent_id, session_message))
 
     def list_messages(
         self,
@@ -239,6 +245,9 @@ class DjangoSessionRepository(SessionRepository):
     ) -> list[SessionMessage]:
         """Return messages from the beginning.
 
+        A negative limit or offset counts from the end, as in Strands' own stores: an offset of -2
+        returns the last two.
+
         Returns:
             The messages in order; empty if the agent does not exist.
         """
@@ -247,7 +256,12 @@ class DjangoSessionRepository(SessionRepository):
             agent = self._find_agent(session_id, agent_id)
             if agent is None:
                 return []
-            records = self._store.messages.list(agent, limit=limit, offset=offset)
+            most, first = limit, offset
+            if first < 0 or (most is not None and most < 0):
+                stop = None if most is None else first + most
+                chosen = range(self._store.messages.next_position(agent))[first:stop]
+                most, first = len(chosen), chosen.start
+            records = self._store.messages.list(agent, limit=most, offset=first)
             return [formats.session_message(record) for record in records]
 
         return self._run(read)
@@ -265,7 +279,8 @@ class DjangoSessionRepository(SessionRepository):
         record = self._run(
             lambda: self._store.multi_agents.create(
                 self._store.get(session_id), multi_agent.id, state, kind=state.get("type", "")
-            )
+            ),
+            what=_state_of(session_id, "orchestrator", multi_agent.id),
         )
         self._known_states.learn(record.id, as_state(state))
 
@@ -313,11 +328,13 @@ class DjangoSessionRepository(SessionRepository):
             )
             self._known_states.learn(record.id, as_state(state))
 
-        self._run(lambda: _retry_if_stale(update))
+        what = _state_of(session_id, "orchestrator", multi_agent.id)
+        self._run(lambda: _retry_if_stale(update), what=what)
 
-    def _run(self, function: Callable[[], R]) -> R:
+    def _run(self, function: Callable[[], R], *, what: str = "a value") -> R:
         try:
-            return bridge.run_sync(function, using=self._store.using)
+            with formats.name_in_error(what):
+                return bridge.run_sync(function, using=self._store.using)
         except (SessionConflictError, SessionNotFoundError) as error:
             raise SessionException(str(error)) from error
 
@@ -337,6 +354,21 @@ class DjangoSessionRepository(SessionRepository):
             raise SessionNotFoundError(f"session {session.session_id!r} has no agent {agent_id!r}")
         check_dialect(record, dialects.STRANDS)
         return record
+
+
+def _state_of(session_id: str, kind: str, name: str) -> str:
+    return f"the state of {kind} {name!r} of session {session_id!r}"
+
+
+def _message_of(session_id: str, agent_id: str, message: SessionMessage) -> str:
+    return f"message {message.message_id} of agent {agent_id!r} of session {session_id!r}"
+
+
+def _check_message_id(message_id: int) -> None:
+    if not isinstance(message_id, int):
+        raise ValueError(
+            f"the message_id must be an integer, not of type {type(message_id).__name__}"
+        )
 
 
 def _retry_if_stale(update: Callable[[], None]) -> None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import copy
-from itertools import chain
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain, pairwise
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from strands import Agent
 from strands.agent.conversation_manager import ConversationManager
 from strands.agent.state import AgentState as StrandsAgentState
 from strands.session.repository_session_manager import RepositorySessionManager
-from strands.types.content import Message
+from strands.types.content import ContentBlock, Message
 
-from django_agent_sessions.exceptions import ConfigurationError
+from django_agent_sessions.exceptions import UnreadableStateError
 from django_agent_sessions.values.records import AgentRecord, AgentState, RestoredMessage
 
 from . import formats
 from .conversation import Conversation, NewState, fingerprint, is_stateful
 from .newer_names import LocalAgent
+from .offloaded import fill_stash
 from .window import ALL, StoredMessage, copy_of
 
 Restored: TypeAlias = list[RestoredMessage]
@@ -25,11 +29,15 @@ Restored: TypeAlias = list[RestoredMessage]
 
 
 class StoredAgent(NamedTuple):
-    """The stored data of an agent; ``end`` is the position after the last message, 0 if unused."""
+    """The stored data of an agent.
+
+    ``end`` is the position after the last message, 0 if unused; ``originals`` are for its stash.
+    """
 
     record: AgentRecord
     restored: Restored
     end: int
+    originals: dict[str, Any]
 
 
 def is_strands_message(payload: Any) -> bool:
@@ -41,9 +49,34 @@ def is_strands_message(payload: Any) -> bool:
     )
 
 
-def restore_agent(agent: LocalAgent, conversation: Conversation, found: StoredAgent) -> None:
+def restore_agent(
+    agent: LocalAgent, conversation: Conversation, found: StoredAgent, session_id: str
+) -> None:
     """Restore an agent from its stored data."""
-    record, restored, end = found
+    what = f"agent {agent.agent_id!r} of session {session_id!r}"
+    with name_unreadable(what):
+        _restore_agent(agent, conversation, found, what)
+    fill_stash(agent, found.originals)
+
+
+@contextmanager
+def name_unreadable(what: str) -> Iterator[None]:
+    """Raise ``UnreadableStateError`` for a state that this release of Strands cannot read."""
+    try:
+        yield
+    except UnreadableStateError:
+        raise
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise UnreadableStateError(
+            f"the state of {what} cannot be read: it is damaged, or was stored by another release "
+            "of Strands or another class; use that again"
+        ) from error
+
+
+def _restore_agent(
+    agent: LocalAgent, conversation: Conversation, found: StoredAgent, what: str
+) -> None:
+    record, restored, end, _ = found
     conversation.record = record
     # Copied, because the agent holds the messages of the window, and changes them.
     data = copy.deepcopy(record.data)
@@ -55,7 +88,9 @@ def restore_agent(agent: LocalAgent, conversation: Conversation, found: StoredAg
     manager_state = record.data.conversation_manager_state
     # Bidirectional agents and agents that were created by other tools have none.
     if isinstance(agent, Agent) and manager_state:
-        summary_messages = _restore_conversation_manager(agent.conversation_manager, record)
+        summary_messages = _restore_conversation_manager(
+            agent.conversation_manager, manager_state, what
+        )
     if isinstance(agent, Agent) and agent._interrupt_state.activated:
         restored = _move_interrupted_last(agent, conversation, restored)
     messages = [row.payload for row in restored]
@@ -101,9 +136,8 @@ def _remember(conversation: Conversation, record: AgentRecord, restored: Restore
 
 
 def _restore_conversation_manager(
-    manager: ConversationManager, record: AgentRecord
+    manager: ConversationManager, state: dict[str, Any], what: str
 ) -> list[Message]:
-    state = record.data.conversation_manager_state
     try:
         return manager.restore_from_session(state) or []
     except ValueError as error:
@@ -111,11 +145,10 @@ def _restore_conversation_manager(
         if stored == current:
             raise
         # Strands' own message names neither the stored manager nor the agent.
-        raise ConfigurationError(
-            f"agent {record.agent_id!r} of session {record.session} was stored with the "
-            f"conversation manager {stored}, and {current} cannot read its state: use the stored "
-            "conversation manager, or clear conversation_manager_state and window with "
-            "store.agents.update, so that the agent starts with all messages"
+        raise UnreadableStateError(
+            f"{what} was stored with the conversation manager {stored}, and {current} cannot read "
+            "its state: use the stored conversation manager, or clear conversation_manager_state "
+            "and window with store.agents.update, so that the agent starts with all messages"
         ) from error
 
 
@@ -125,6 +158,7 @@ def _repair_tool_use(messages: list[Message]) -> list[Message]:
     if not any("toolUse" in block or "toolResult" in block for block in blocks):
         return messages
     ordered = _move_results_after_calls(messages)
+    _drop_repeated_results(ordered)
     return RepositorySessionManager._fix_broken_tool_use(cast("Any", None), ordered)
 
 
@@ -167,6 +201,22 @@ def _move_results_after_calls(messages: list[Message]) -> list[Message]:
                 ordered.insert(index + 1, ordered.pop(later))
                 break
     return ordered
+
+
+def _drop_repeated_results(messages: list[Message]) -> None:
+    """Keep one result of each call, the last, as a model requires; Strands' repair keeps all."""
+    for before, message in pairwise(messages):
+        called = Counter(b["toolUse"]["toolUseId"] for b in before["content"] if "toolUse" in b)
+        blocks: list[ContentBlock] = []
+        for block in reversed(message["content"]):
+            if "toolResult" in block and (key := block["toolResult"]["toolUseId"]) in called:
+                called[key] -= 1
+                if called[key] < 0:
+                    continue
+            blocks.insert(0, block)
+        if len(blocks) < len(message["content"]):
+            # In place, as Strands' own repair does.
+            message["content"] = blocks
 
 
 def _calls(message: Message) -> set[str]:

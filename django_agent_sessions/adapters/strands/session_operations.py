@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, TypeVar, cast
 
 from django.db import connections
+from strands.multiagent.base import MultiAgentBase
 from strands.types.content import Message
 from strands.types.exceptions import SessionException
 from strands.types.session import SessionAgent
@@ -45,9 +46,16 @@ from .message_changes import (
     with_tracking_id_of,
 )
 from .newer_names import LocalAgent
+from .offloaded import read_originals
 from .open_session import OpenSession
 from .orchestrators import Orchestrators
-from .restore import Restored, StoredAgent, is_strands_message, removed_count
+from .restore import (
+    Restored,
+    StoredAgent,
+    is_strands_message,
+    name_unreadable,
+    removed_count,
+)
 from .window import StoredMessage, copy_of
 
 logger = logging.getLogger("django_agent_sessions")
@@ -62,7 +70,9 @@ class SessionOperations:
     again.
     """
 
-    def __init__(self, session: OpenSession, *, raises: bool) -> None:
+    def __init__(
+        self, session: OpenSession, *, raises: bool, state_with_messages: bool = True
+    ) -> None:
         self.store = session.store
         self.session_id = session.session_id
         self.conversations: dict[str, Conversation] = {}
@@ -70,6 +80,8 @@ class SessionOperations:
         self._session = session
         self.orchestrators = Orchestrators(session.store, session.open)
         self._raises = raises
+        # Whether a message is written together with a changed state.
+        self._state_with_messages = state_with_messages
 
     def conversation(self, agent: LocalAgent) -> Conversation:
         """Return the conversation of an agent of this manager."""
@@ -107,7 +119,8 @@ class SessionOperations:
     def _read_found(self, record: AgentRecord) -> StoredAgent:
         # Read the end first: a message that is appended after it is either read too or a conflict.
         end = self.store.messages.next_position(record) if self._raises else 0
-        return StoredAgent(record, self._messages_of(record), end)
+        restored = self._messages_of(record)
+        return StoredAgent(record, restored, end, read_originals(self.store, record, restored))
 
     def _messages_of(self, record: AgentRecord) -> Restored:
         check_dialect(record, dialects.STRANDS)
@@ -129,7 +142,7 @@ class SessionOperations:
         """Write a message, and everything else of the agent that is not in the database."""
         conversation = self.conversation(agent)
         with conversation.lock:
-            self._append_locked(conversation, message, agent)
+            self._append_locked(conversation, conversation.as_written(message, agent), agent)
 
     def begin_append(
         self, conversation: Conversation, message: Message, agent: LocalAgent
@@ -157,7 +170,10 @@ class SessionOperations:
             return None
         if conversation.find_extended(with_tracking_id(message)) is not None:
             return None
-        if conversation.state_to_write(agent, with_window=False) is not None:
+        if (
+            self._state_with_messages
+            and conversation.state_to_write(agent, with_window=False) is not None
+        ):
             return None
         conversation.pending_messages.append(formats.appended_message(message, agent))
         try:
@@ -257,9 +273,11 @@ class SessionOperations:
         record = conversation.record or self._create_agent(conversation, agent, epoch)
         if conversation.pending_messages:
             self._write_messages(conversation, record, epoch)
-        new = conversation.state_to_write(agent, with_window=with_window)
+        new = None
+        if with_window or self._state_with_messages:
+            new = conversation.state_to_write(agent, with_window=with_window)
         if new is not None:
-            with _name_in_error(f"the state of agent {agent.agent_id!r}"):
+            with self._name_in_error(f"the state of agent {agent.agent_id!r}"):
                 self.store.agents.update(record, new.state, epoch=epoch)
             conversation.mark_synced(new)
 
@@ -270,7 +288,7 @@ class SessionOperations:
         # The agent's loop may change the state meanwhile, which must be written again then.
         current = fingerprint(agent)
         state = formats.agent_state(SessionAgent.from_agent(agent))
-        with _name_in_error(f"the state of agent {agent.agent_id!r}"):
+        with self._name_in_error(f"the state of agent {agent.agent_id!r}"):
             record = self._start(conversation, agent, state, epoch) or self.store.agents.open(
                 self.open(), agent.agent_id, dialect=dialects.STRANDS, data=state
             )
@@ -300,6 +318,9 @@ class SessionOperations:
         self._record_written(conversation, written)
         return record
 
+    def _name_in_error(self, what: str) -> AbstractContextManager[None]:
+        return formats.name_in_error(f"{what} of session {self.session_id!r}")
+
     def _append_options(self, conversation: Conversation, epoch: int) -> dict[str, Any]:
         pending = conversation.pending_messages
         for message in pending if conversation.corrections.secrets else ():
@@ -317,7 +338,7 @@ class SessionOperations:
         new = conversation.pending_messages
         options = self._append_options(conversation, epoch)
         try:
-            with _name_in_error(f"a message of agent {record.agent_id!r}"):
+            with self._name_in_error(f"a message of agent {record.agent_id!r}"):
                 written = self.store.append_many(record, new, **options)
         except StaleSessionError:
             raise
@@ -402,12 +423,17 @@ class SessionOperations:
             self._session.after_run(row_of(conversation).session, conversation.spent)
             conversation.spent = Usage()
 
+    def restore_orchestrator(self, source: MultiAgentBase, state: dict[str, Any] | None) -> None:
+        """Restore an orchestrator from its stored state, if there is one."""
+        with name_unreadable(f"orchestrator {source.id!r} of session {self.session_id!r}"):
+            self.orchestrators.restore(source, state)
+
     def write_orchestrator(
         self, multi_agent_id: str, state: dict[str, Any] | None, *, ended: bool = False
     ) -> None:
         """Write an orchestrator's state."""
         self.open()
-        with _name_in_error(f"the state of orchestrator {multi_agent_id!r}"):
+        with self._name_in_error(f"the state of orchestrator {multi_agent_id!r}"):
             self._at_epoch(
                 lambda: self.orchestrators.write(
                     multi_agent_id, state, epoch=self._session.epoch, ended=ended
@@ -473,15 +499,6 @@ class SessionOperations:
 def initial_messages(agent: LocalAgent) -> list[NewMessage]:
     """Return the messages that an agent was created with."""
     return [NewMessage(with_tracking_id(message)) for message in agent.messages]
-
-
-@contextmanager
-def _name_in_error(what: str) -> Iterator[None]:
-    """Add what could not be written to the message of a ``PayloadError``."""
-    try:
-        yield
-    except PayloadError as error:
-        raise PayloadError(f"{what}: {error}") from error
 
 
 def _is_writable(message: NewMessage) -> bool:

@@ -11,6 +11,7 @@ from tempfile import SpooledTemporaryFile
 from typing import Any, TextIO
 from uuid import UUID
 
+from django.core.exceptions import SuspiciousFileOperation
 from django.core.management.base import CommandError, CommandParser
 from django.db.models import Q
 
@@ -227,7 +228,7 @@ class _Export:
             try:
                 for skipped in export_strands_files(session, layout, using=self.alias):
                     self._report_skipped(skipped)
-            except AgentSessionsError as error:
+            except (AgentSessionsError, FileExistsError, SuspiciousFileOperation) as error:
                 self._fail(session, error)
 
     def _fail(self, session: Session, error: Exception) -> None:

@@ -22,7 +22,8 @@ from django_agent_sessions.interchange.source_registry import (
     KINDS_WITH_OWNERS,
     OPTIONAL_LOCATIONS,
     SOURCES,
-    no_sessions_error,
+    may_be_empty,
+    no_sessions_text,
     open_source,
 )
 from django_agent_sessions.interchange.sources import Skipped
@@ -133,9 +134,10 @@ class Command(StoppableCommand):
                 returncode=_EXIT_STATUS,
             )
         if not report.sessions:
-            raise CommandError(
-                escape_control_characters(no_sessions_error(kind, place)), returncode=_EXIT_STATUS
-            )
+            text = escape_control_characters(no_sessions_text(kind, place))
+            if not may_be_empty(kind):
+                raise CommandError(text, returncode=_EXIT_STATUS)
+            self.stdout.write(text)
 
     def _print(self, report: ImportReport, *, dry_run: bool) -> None:
         for skipped in report.skipped:

@@ -112,7 +112,7 @@ class TestPayloads:
 
         with pytest.raises(Exception) as refusal:  # noqa: PT011 - Strands may wrap it
             agent("Measure it")
-        assert "a message of agent 'default': " in error_texts(refusal.value)
+        assert "a message of agent 'default' of session 's': " in error_texts(refusal.value)
         assert "plantedsecret" not in error_texts(refusal.value)
         assert "plantedsecret" not in caplog.text
         agent("How are you?")
@@ -132,8 +132,9 @@ class TestPayloads:
 
         with pytest.raises(Exception) as refusal:  # noqa: PT011 - Strands may wrap it
             agent("Keep it")
-        assert "the state of agent 'default': lists and dicts are nested deeper" in error_texts(
-            refusal.value
+        assert (
+            "the state of agent 'default' of session 's': lists and dicts are nested deeper"
+            in error_texts(refusal.value)
         )
         agent.state.set("measured", 1.5)
         agent("How are you?")

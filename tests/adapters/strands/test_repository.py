@@ -299,10 +299,11 @@ class TestMessages:
         assert columns_containing("plantedsecret") == []
 
     def test_what_is_no_json_is_refused(self, repository, agent):
-        with pytest.raises(PayloadError):
+        named = "^message 0 of agent 'a' of session 's': "
+        with pytest.raises(PayloadError, match=named):
             repository.create_message("s", "a", message("bad", 0, json=object()))
         repository.create_message("s", "a", message("good", 0))
-        with pytest.raises(PayloadError):
+        with pytest.raises(PayloadError, match=named):
             repository.update_message("s", "a", message("bad", 0, json=object()))
         assert repository.read_message("s", "a", 0) == message("good", 0)
 

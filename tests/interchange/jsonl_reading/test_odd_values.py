@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import json
 
 import pytest
 from django.test import override_settings
 
 from django_agent_sessions.governance.redaction import Find, redact
-from django_agent_sessions.interchange import JsonLines, import_sessions
+from django_agent_sessions.interchange import JsonLines, export_sessions, import_sessions
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.values.records import NewMessage, Usage
 
@@ -226,3 +228,29 @@ def test_a_window_that_is_none_is_told_and_the_agent_goes_on(store, agent, file,
     assert reasons(report) == [("session 'session-1', agent 'default', window", "it is invalid")]
     found = store.agents.open(store.open("session-1"))
     assert [payload for _, payload, _ in store.messages.restore(found)] == [{"content": "a"}]
+
+
+def _paths(value, path=()):
+    yield path
+    if isinstance(value, dict | list):
+        inner = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in inner:
+            yield from _paths(item, (*path, key))
+
+
+@pytest.mark.parametrize("odd", [{"$float": "NaN"}, {"$float": "-Infinity"}, {}, [[]], True, -1])
+def test_what_is_odd_in_any_place_ends_no_import(rich, file, odd):
+    line, other = lines(export(file))
+    forget()
+    odd_lines: list[dict] = []
+    for path in _paths(line):
+        if path and path[0] != "session_id":
+            named = {**copy.deepcopy(line), "session_id": f"odd {len(odd_lines)}"}
+            odd_lines.append(changed(named, ".".join(map(str, path)), odd))
+
+    import_sessions(write(file, *odd_lines, other))
+
+    assert len(odd_lines) > 100
+    assert Session.objects.filter(session_id="empty").exists()
+    for text in "".join(export_sessions(Session.objects.all())).splitlines():
+        json.loads(text, parse_constant=pytest.fail)
