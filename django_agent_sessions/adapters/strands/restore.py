@@ -53,7 +53,7 @@ def restore_agent(
     agent: LocalAgent, conversation: Conversation, found: StoredAgent, session_id: str
 ) -> None:
     """Restore an agent from its stored data."""
-    what = f"agent {agent.agent_id!r} of session {session_id!r}"
+    what = f"agent {agent.agent_id!r} of session {session_id!r} ({found.record.session})"
     with name_unreadable(what):
         _restore_agent(agent, conversation, found, what)
     fill_stash(agent, found.originals)

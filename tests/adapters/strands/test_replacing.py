@@ -332,7 +332,9 @@ class TestStates:
         internal = {**row.internal_state, "interrupt_state": state}
         store.agents.update(record, replace(record.data, internal_state=internal))
 
-        with pytest.raises(UnreadableStateError, match="agent 'default' of session 's' cannot be"):
+        with pytest.raises(
+            UnreadableStateError, match=r"agent .default. of session .s. \(.*\) cannot be"
+        ):
             build()
 
     def test_a_state_of_a_graph_that_strands_does_not_know_is_named(self):
