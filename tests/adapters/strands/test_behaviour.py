@@ -93,10 +93,11 @@ def test_row_1_a_killed_tool_call_is_answered_at_each_restore(files):
 
 def test_row_2_a_redaction_by_hand_keeps_the_original_only_in_files(files, tmp_path):
     for make in (files, ours):
-        live = agent(make, "plantedsecret")
+        manager = make("s")
+        live = build("plantedsecret", session_manager=manager)
         live("Hello")
         gone: Any = {"role": "assistant", "content": [{"text": "[gone]"}]}
-        live._session_manager.redact_latest_message(gone, live)
+        manager.redact_latest_message(gone, live)
         assert texts(agent(make).messages) == ["Hello", "[gone]"]
 
     assert "plantedsecret" in on_disk(tmp_path)

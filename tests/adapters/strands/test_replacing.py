@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from strands import Agent, tool
 from strands.agent.conversation_manager import NullConversationManager
-from strands.session import FileSessionManager
+from strands.session import FileSessionManager, SnapshotSessionManager
 from strands.session.session_manager import SessionManager
 from strands.types.session import SessionMessage as StrandsMessage
 
-from django_agent_sessions.adapters.strands import DjangoSessionManager
+from django_agent_sessions.adapters.strands import DjangoSessionManager, DjangoStorage
 from django_agent_sessions.exceptions import ConfigurationError, UnreadableStateError
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
@@ -382,13 +382,14 @@ def report(about: str) -> str:
     return "lorem ipsum dolor " * 1000 + f" PELICAN of {about} " + "sit amet dolor " * 1000
 
 
-def reader(*steps: Any, manager: Any = None, context_manager: Any = "auto") -> Agent:
+def reader(*steps: Any, manager: Any = None, **options: Any) -> Agent:
     return Agent(
         model=ScriptedModel(steps, limit=200_000),
         tools=[report],
         session_manager=manager or DjangoSessionManager("s"),
         callback_handler=None,
-        context_manager=context_manager,
+        context_manager="auto",
+        **options,
     )
 
 
@@ -431,6 +432,22 @@ class TestContextManagers:
             found = fetched(one, "1_0")
             assert "PELICAN" in found
             assert "swordfish" not in found
+
+    @pytest.mark.parametrize("kept", ["snapshot", "storage"])
+    def test_a_redaction_reaches_what_is_kept_elsewhere(self, kept):
+        def make(*steps: Any) -> Agent:
+            storage = DjangoStorage()
+            if kept == "snapshot":
+                return reader(*steps, manager=SnapshotSessionManager("s", storage=storage))
+            return reader(*steps, storage=storage)
+
+        make({**call("report", about="swordfish"), "toolUseId": "1"}, "done")("Read it")
+        redact(Session.objects.get(session_id="s").pk, Find("swordfish"), reason="A request")
+
+        assert columns_containing("swordfish") == []
+        found = fetched(make(), "1_0")
+        assert "PELICAN" in found
+        assert "swordfish" not in found
 
     def test_a_restore_without_references_takes_no_more_statements(self, django_assert_num_queries):
         reader("Hello.")("Hi")

@@ -18,6 +18,7 @@ from django_agent_sessions.adapters.strands import DjangoSessionRepository
 from django_agent_sessions.exceptions import ConfigurationError, InvalidIdError, PayloadError
 from django_agent_sessions.models import Session as SessionRow
 from django_agent_sessions.models import SessionMessage as MessageRow
+from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import HOSTILE_IDS, INVALID_IDS, columns_containing
 from django_agent_sessions.values.owners import EVERYBODY
 from tests.texts import text_of
@@ -297,6 +298,11 @@ class TestMessages:
         found = repository.read_message("s", "a", 0)
         assert found.to_message() == found.message == written.redact_message
         assert columns_containing("plantedsecret") == []
+
+    def test_a_type_of_session_that_an_import_brought_is_read(self, repository):
+        SessionStore().create("imported", session_type="LATER")
+
+        assert repository.read_session("imported").session_type == "LATER"
 
     def test_what_is_no_json_is_refused(self, repository, agent):
         named = "^message 0 of agent 'a' of session 's': "
