@@ -160,12 +160,7 @@ class DjangoSessionManager(LocalSessionManager, DjangoSessionRepository):
             self._store, session_id, dialects.STRANDS, title=title, metadata=metadata, runs=runs
         )
         self.session_id = self._session.session_id
-        self._work = SessionOperations(
-            self._session,
-            raises=on_conflict == "raise",
-            # An override decides whether, and with which changes, a state is written.
-            state_with_messages=not self._overrides("sync_agent"),
-        )
+        self._work = SessionOperations(self._session, raises=on_conflict == "raise")
         self._turns = None if runs is None else RunLeases(self._work, runs)
         self._has_hooks = False
 
@@ -249,6 +244,8 @@ class DjangoSessionManager(LocalSessionManager, DjangoSessionRepository):
                 "session; use SnapshotSessionManager with DjangoStorage to store all in one place",
                 stacklevel=1,
             )
+        # Otherwise an override, or the manager around this one, decides what is written.
+        self._work.state_with_messages = self._has_hooks and not self._overrides("sync_agent")
         known = self._work.conversations.get(agent.agent_id)
         if known is not None and known.is_of_other_agent(agent):
             raise SessionException(

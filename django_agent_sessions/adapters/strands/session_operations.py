@@ -70,18 +70,16 @@ class SessionOperations:
     again.
     """
 
-    def __init__(
-        self, session: OpenSession, *, raises: bool, state_with_messages: bool = True
-    ) -> None:
+    def __init__(self, session: OpenSession, *, raises: bool) -> None:
         self.store = session.store
         self.session_id = session.session_id
         self.conversations: dict[str, Conversation] = {}
         self.loaded_agents: dict[str, StoredAgent] | None = None
+        self.state_with_messages = True
+        """Whether a changed state is written together with a message."""
         self._session = session
         self.orchestrators = Orchestrators(session.store, session.open)
         self._raises = raises
-        # Whether a message is written together with a changed state.
-        self._state_with_messages = state_with_messages
 
     def conversation(self, agent: LocalAgent) -> Conversation:
         """Return the conversation of an agent of this manager."""
@@ -171,7 +169,7 @@ class SessionOperations:
         if conversation.find_extended(with_tracking_id(message)) is not None:
             return None
         if (
-            self._state_with_messages
+            self.state_with_messages
             and conversation.state_to_write(agent, with_window=False) is not None
         ):
             return None
@@ -274,7 +272,7 @@ class SessionOperations:
         if conversation.pending_messages:
             self._write_messages(conversation, record, epoch)
         new = None
-        if with_window or self._state_with_messages:
+        if with_window or self.state_with_messages:
             new = conversation.state_to_write(agent, with_window=with_window)
         if new is not None:
             with self._name_in_error(f"the state of agent {agent.agent_id!r}"):

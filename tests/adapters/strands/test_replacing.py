@@ -197,6 +197,7 @@ class Around(SessionManager):
         self.inner.append_message(message, agent, **kwargs)
 
     def sync_agent(self, agent: Any, **kwargs: Any) -> None:
+        agent.state.delete("token")
         self.inner.sync_agent(agent, **kwargs)
 
     def redact_latest_message(self, redact_message: Any, agent: Any, **kwargs: Any) -> None:
@@ -215,6 +216,7 @@ class TestDelegation:
         for prompt in ("1 + 2?", "my card is 4111", "please hide"):
             live(prompt)
         live.state.set("seen", True)
+        live.state.set("token", "plantedsecret")
         live("Good bye")
 
         restored = agent(Around(base("s")))
@@ -229,6 +231,7 @@ class TestDelegation:
             "You said: Good bye",
         ]
         assert restored.state.get() == {"sums": 1, "seen": True}
+        assert columns_containing("plantedsecret") == []
         assert columns_containing("4111") == []
 
     def test_usage_is_counted_and_each_turn_has_its_run(self):
@@ -433,6 +436,7 @@ class TestContextManagers:
             assert "PELICAN" in found
             assert "swordfish" not in found
 
+    @pytest.mark.filterwarnings(r"ignore:Agent\(storage")
     @pytest.mark.parametrize("kept", ["snapshot", "storage"])
     def test_a_redaction_reaches_what_is_kept_elsewhere(self, kept):
         def make(*steps: Any) -> Agent:
