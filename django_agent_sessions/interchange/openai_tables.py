@@ -111,7 +111,7 @@ class OpenAITablesSource:
                 for key in batch:
                     if key in rows:
                         yield self._session(database, key, *rows[key])
-                    elif self._columns.has_orphans:
+                    elif self._columns.has_orphans or not _is_text(key):
                         yield self._session(database, key, key)
 
     def _keys(self, database: Database) -> str:
@@ -259,6 +259,14 @@ class _LazyMessages:
 
     def __iter__(self) -> Iterator[SourceMessage | Skipped]:
         return self._read()
+
+
+def _is_text(key: Any) -> bool:
+    """Return whether a key is text, by which SQLite finds its row; others are reported."""
+    try:
+        return not isinstance(key, bytes) or key.decode() is not None
+    except UnicodeDecodeError:
+        return False
 
 
 def _parameters(values: Sequence[object]) -> str:

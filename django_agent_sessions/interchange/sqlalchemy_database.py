@@ -163,9 +163,22 @@ def _limited(engine: Engine) -> Engine:
     """Limit the statements on an SQLite file."""
     if engine.dialect.name == "sqlite":
         limits = StatementLimits()
-        event.listen(engine, "connect", lambda connection, record: limits.apply(connection))
+
+        def prepare(connection: Any, record: object) -> None:
+            limits.apply(connection)
+            # One invalid text would end a statement with all of its rows.
+            connection.text_factory = _text_or_bytes
+
+        event.listen(engine, "connect", prepare)
         event.listen(engine, "before_cursor_execute", lambda *arguments: limits.begin())
     return engine
+
+
+def _text_or_bytes(data: bytes) -> str | bytes:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
 
 
 def _read_only(url: URL) -> URL:

@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from django_agent_sessions.exceptions import ConfigurationError, MissingDependencyError
 from django_agent_sessions.interchange.openai_sources import OpenAISQLAlchemySource
-from django_agent_sessions.interchange.sources import Skipped
+from django_agent_sessions.interchange.sources import Skipped, SourceMessage, SourceSession
 from tests.strategies import exactly
 
 from .openai_items import batches, items_of, messages_of, said, session_of, sessions_of, skipped_of
@@ -262,3 +262,29 @@ def test_without_sqlalchemy_it_is_said_what_to_install(monkeypatch, sqlite_url):
 
     with pytest.raises(MissingDependencyError, match=r"django-agent-sessions\[sqlalchemy\]"):
         next(source.sessions())
+
+
+async def test_text_that_is_none_in_a_file_ends_no_import(sqlite_url, tmp_path):
+    for name in ("first", "last"):
+        async with written(sqlite_url, name) as session:
+            await session.add_items(said(name))
+    with closing(sqlite3.connect(tmp_path / "what 100%#1.db")) as connection, connection:
+        for name in ("CAST(x'61ff' AS TEXT)", "x'62ff'"):
+            connection.execute(f"INSERT INTO {SESSIONS} (session_id) VALUES ({name})")
+        connection.execute(
+            f"INSERT INTO {ITEMS} (session_id, message_data) "
+            "VALUES ('first', CAST(x'7b22ff227d' AS TEXT))"
+        )
+    source = source_of(sqlite_url)
+
+    found = list(source.sessions())
+
+    assert [one.place for one in found if isinstance(one, Skipped)] == [
+        f"{SESSIONS} session_id=x'61ff'",
+        f"{SESSIONS} session_id=x'62ff'",
+    ]
+    read = {one.session_id: one for one in found if isinstance(one, SourceSession)}
+    assert [*read] == ["first", "last"]
+    *messages, skipped = read["first"].agents[0].messages
+    assert [one.payload for one in messages if isinstance(one, SourceMessage)] == said("first")
+    assert skipped == Skipped(f"{ITEMS} id=3", "it is not JSON")
