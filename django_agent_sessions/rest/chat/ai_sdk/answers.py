@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
 
-from .stream_writer import CUT, KEEP_ALIVE, error_end
+from .stream_writer import CUT, KEEP_ALIVE, error_end, start_chunk
 
 
 @dataclass(slots=True, eq=False)
@@ -62,12 +62,17 @@ class Answer:
         if self.claim_task is not None and self.claim_task.get_loop() is asyncio.get_running_loop():
             await asyncio.wait([self.claim_task])
 
-    async def follow(self) -> AsyncGenerator[bytes]:
-        """Yield its chunks from the start to its end."""
+    async def follow(self, loaded_id: str = "") -> AsyncGenerator[bytes]:
+        """Yield its chunks from the start to its end.
+
+        ``loaded_id`` is the id of the message that a client has if it has loaded the answer: under
+        another id, the client would show the answer twice.
+        """
         assert self.buffer is not None  # noqa: S101 - it has begun
+        start, own = start_chunk(loaded_id or self.id), start_chunk(self.id)
         async with aclosing(self.buffer.follow()) as pieces:
             async for piece in pieces:
-                yield piece
+                yield start + piece.removeprefix(own) if piece.startswith(own) else piece
 
 
 _KEEP_ALIVE_SECONDS = 15.0

@@ -40,7 +40,7 @@ from .chat import Chat, ChatRequest
 from .claims import Claims, Refusal, Stored
 from .run_registry import runs
 from .runs import Run
-from .sent_before import find_question, stored_after
+from .sent_before import answer_after, find_question, stored_after
 from .ui_messages import UIMessage, page_of
 
 
@@ -129,6 +129,11 @@ class ChatSessionAPI(StreamingAPI):
     def stored_after(self, session: UUID, before: UUID | None) -> Stored:
         """Return what a session has after the given message."""
         return stored_after(self._messages(session), before)
+
+    def loaded_id(self, answer: Answer) -> str:
+        """Return the id that a stored answer has among the messages; empty if it has none."""
+        key = answer_after(self._messages(answer.session), answer.before)
+        return "" if key is None else str(key)
 
     def is_there(self, session: UUID) -> bool:
         """Return whether a session still exists."""

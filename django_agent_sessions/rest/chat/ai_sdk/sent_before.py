@@ -33,6 +33,13 @@ def stored_after(rows: MessageQuerySet, before: UUID | None) -> Stored:
     return Stored.QUESTION if role == "user" and not _is_answer(*last) else Stored.ANSWER
 
 
+def answer_after(rows: MessageQuerySet, before: UUID | None) -> UUID | None:
+    """Return the primary key of the first row of the answer after a message."""
+    rows = rows.filter(branch=MAIN_BRANCH, role="assistant")
+    rows = rows if before is None else rows.filter(id__gt=before)
+    return rows.order_by("id").values_list("id", flat=True).first()
+
+
 def find_question(rows: MessageQuerySet, incoming: ChatRequest) -> tuple[UUID | None] | None:
     """Return the last message before a stored one that a client sends again by its primary key.
 

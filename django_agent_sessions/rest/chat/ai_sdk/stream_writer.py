@@ -39,6 +39,11 @@ def encode_chunk(chunk: dict[str, Any]) -> bytes:
     return f"data: {text}\n\n".encode()
 
 
+def start_chunk(message_id: str) -> bytes:
+    """Return the beginning of a stream."""
+    return encode_chunk({"type": "start", "messageId": message_id})
+
+
 def error_end(text: str) -> bytes:
     """Return the end of a stream whose answer is incomplete."""
     return encode_chunk({"type": "error", "errorText": text}) + DONE
@@ -56,7 +61,7 @@ class Writer:
         self._calls = ToolCalls()
 
     def begin(self, message_id: str) -> None:
-        self._send("start", messageId=message_id)
+        self._emit(start_chunk(message_id))
 
     def text(self, delta: str, key: Hashable = None) -> None:
         """Append to a text; another key starts another text."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from django_agent_sessions.content.dialects import Part, PartKind, TranscriptBlock
-from django_agent_sessions.content.dialects.parts import cited_url
+from django_agent_sessions.content.dialects.parts import cited_url, text_of
 from django_agent_sessions.content.paths import Path
 
 UIPart = dict[str, Any]
@@ -93,16 +93,20 @@ def tool_result_fields(block: TranscriptBlock, part: Part, link: URLBuilder = no
 
 
 def source_parts(part: Part) -> Iterator[UIPart]:
-    """Yield a ``source-url`` for each page that a text cites."""
+    """Yield a ``source-url`` or ``source-document`` for each page or document that a text cites."""
     citations = part.data if part.kind is PartKind.TEXT and isinstance(part.data, list) else ()
     for citation in citations:
         if not isinstance(citation, dict):
             continue
-        url = cited_url(citation)
+        url, title = cited_url(citation), text_of(citation.get("title"))
+        filename = text_of(citation.get("filename"))
         if is_remote(url):
             source = {"type": "source-url", "sourceId": url, "url": url}
-            title = citation.get("title")
-            yield {**source, "title": title} if isinstance(title, str) and title else source
+            yield {**source, "title": title} if title else source
+        elif not url and (name := title or filename):
+            key = text_of(citation.get("file_id")) or name
+            source = {"type": "source-document", "sourceId": key, "mediaType": _ANY_TYPE}
+            yield {**source, "title": name, **({"filename": filename} if filename else {})}
 
 
 def is_remote(url: str) -> bool:

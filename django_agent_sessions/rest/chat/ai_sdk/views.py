@@ -152,7 +152,9 @@ class ChatView(ChatSessionAPI):
         if answer.over and request.query_params.get(UNANSWERED_PARAMETER) != "true":
             return HttpResponse(status=204)
         await self.in_thread(self.record_access, session, view="ai-sdk-stream")
-        return self._stream_response(answer.follow(), None if self.owns(session) else session.pk)
+        loaded_id = await self.run_orm(self.loaded_id, answer) if answer.over else ""
+        pieces = answer.follow(loaded_id)
+        return self._stream_response(pieces, None if self.owns(session) else session.pk)
 
     # --- steps of the handlers ---------------------------------------------------------------
 

@@ -257,6 +257,9 @@ def test_who_has_no_answer_yet_can_resume_it_when_it_is_over(browser, gate, name
     assert len(browser.messages("strands", "c-1")) == 2
     resumed = browser.http.get("strands/c-1/stream?unanswered=true")
     assert parts(chunks(resumed.text))[1]["text"] == "One two."
+    # Under the id that it has for who has loaded it after all.
+    loaded = browser.messages("strands", "c-1")[1]
+    assert chunks(resumed.text)[0] == {"type": "start", "messageId": loaded["id"]}
     # Who does not say so has it.
     assert browser.http.get("strands/c-1/stream").status_code == 204
 

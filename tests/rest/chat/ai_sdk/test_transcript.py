@@ -442,7 +442,7 @@ def test_a_large_message_of_a_user_stays_the_users(store, monkeypatch, dialect):
         conversation.say(call, {"role": "user", "content": question})
     answered, asked = conversation.messages
     assert asked["role"] == "user"
-    assert asked["parts"][0]["text"].startswith("qqq")
+    assert asked["parts"][-1]["type"] == "data-truncated"
     assert answered["parts"][-1]["state"] == "output-error"
 
 
@@ -519,3 +519,36 @@ def test_what_is_said_to_another_agent_interrupts_no_call(store):
     store.append(called, said("user", "Help me"))
     messages = page_of(Session.objects.get()).messages
     assert messages[1]["parts"][1]["state"] == "input-available"
+
+
+def test_a_document_that_is_cited_is_a_source(strands, store):
+    location = {"documentChar": {"documentIndex": 0, "start": 0, "end": 5}}
+    cited = {
+        "citationsContent": {
+            "content": [{"text": "See the report."}],
+            "citations": [{"title": "Report", "location": location}, {"location": location}],
+        }
+    }
+    strands.say(said("user", "Go"), said("assistant", cited))
+    sources = [part for part in strands.parts[1] if part["type"].startswith("source-")]
+    assert sources == [
+        {
+            "type": "source-document",
+            "sourceId": "Report",
+            "mediaType": "application/octet-stream",
+            "title": "Report",
+        }
+    ]
+
+
+def test_a_file_that_is_cited_is_a_source(openai):
+    annotation = {"type": "file_citation", "file_id": "f-1", "filename": "a.pdf", "index": 0}
+    answer = {"type": "output_text", "text": "See there.", "annotations": [annotation]}
+    openai.say({"type": "message", "role": "assistant", "content": [answer]})
+    assert openai.parts[0][2] == {
+        "type": "source-document",
+        "sourceId": "f-1",
+        "mediaType": "application/octet-stream",
+        "title": "a.pdf",
+        "filename": "a.pdf",
+    }
