@@ -16,6 +16,7 @@ from django.core.files.storage import FileSystemStorage
 from django.urls import reverse
 from rest_framework.test import APIClient
 from strands import Agent, ToolContext, tool
+from strands.multiagent.base import MultiAgentBase
 from strands.session import FileSessionManager, SnapshotSessionManager
 from strands.storage import LocalFileStorage
 
@@ -92,6 +93,41 @@ def test_strands_restores_what_its_file_manager_restores(files):
     assert "nan" in contents(ours)
     assert str(ours("And now?")).strip() == "You said: And now?"
     assert contents(agent(DjangoSessionManager("s"))) == contents(ours)
+
+
+class Odd(MultiAgentBase):
+    """An orchestrator whose state is anything."""
+
+    id = "odd"
+
+    def __init__(self) -> None:
+        self.kept: Any = {}
+
+    def serialize_state(self) -> dict[str, Any]:
+        return {"type": "odd", "kept": self.kept}
+
+    def deserialize_state(self, payload: dict[str, Any]) -> None:
+        self.kept = payload["kept"]
+
+    async def invoke_async(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_the_state_of_an_orchestrator_is_what_files_have(files):
+    found = []
+    for make in (lambda: FileSessionManager("s", files), lambda: DjangoSessionManager("s")):
+        first, later = Odd(), Odd()
+        manager = make()
+        manager.initialize_multi_agent(first)
+        first.kept = ODD
+        manager.sync_multi_agent(first)
+        make().initialize_multi_agent(later)
+        found.append(exactly(later.kept))
+        # Nothing has changed, although NaN differs from itself.
+        manager.sync_multi_agent(first)
+
+    assert found[1] == found[0]
+    assert "nan" in found[0]
 
 
 def test_snapshots_restore_what_they_restore_from_files(files):
