@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from importlib.util import find_spec
 from typing import Any, get_args, get_origin, get_type_hints
 
 from django.conf import settings as django_settings
@@ -19,6 +20,12 @@ from django.conf import settings as django_settings
 from django_agent_sessions.exceptions import ConfigurationError
 
 SETTING = "AGENT_SESSIONS"
+
+OTHER_MODELS = "*"
+"""The name in ``PRICES`` of the models that no other name stands for."""
+
+GENAI_PRICES = "genai-prices"
+"""What ``OTHER_MODELS`` stands for: the prices of that package, in US dollars."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +192,15 @@ class AgentSessionsSettings:
 
     PRICES: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Price of a million input and output tokens of each model, in one currency of your choice:
-    ``{"gpt-5": {"input": "1.25", "output": "10"}}``. A name stands for all models whose names begin
-    with it; the longest match counts. See :doc:`/how-to/feedback`."""
+    ``{"gpt-5": {"input": "1.25", "output": "10"}}``. Tokens of a prompt cache cost what other input
+    costs, without ``"cache_read"`` and ``"cache_write"``. A name stands for all models whose names
+    begin with it; the longest match counts. ``{"*": "genai-prices"}`` prices all other models by
+    the package ``genai-prices`` (extra ``prices``), offline and in US dollars. See
+    :doc:`/how-to/feedback`."""
 
     CURRENCY: str = ""
-    """The currency of ``PRICES`` (``"EUR"``), which is shown after costs."""
+    """The currency of ``PRICES`` (``"EUR"``), which is shown after costs; that of
+    ``genai-prices`` is ``"USD"``."""
 
     RETENTION: Mapping[str, Any] = field(default_factory=dict)
     """How long sessions, audit events and usage are kept: a dict with ``SESSIONS`` (lifetimes by
@@ -293,7 +304,14 @@ def problems(raw: object) -> list[tuple[str, str]]:
         elif problem := _problem(value, hints[key]) or _duration_problem(key, value):
             expected = _TYPES[hints[key]] + _EXAMPLES.get(key, "")
             result.append((f"{SETTING}[{key!r}] {problem}", f"It must be {expected}."))
+    if raw.get("CURRENCY") not in (None, "", "USD") and _has_dollars(raw.get("PRICES")):
+        problem = f"{SETTING}['CURRENCY'] is not that of {GENAI_PRICES}, which PRICES has"
+        result.append((problem, 'It must be "USD".'))
     return result
+
+
+def _has_dollars(prices: object) -> bool:
+    return isinstance(prices, Mapping) and OTHER_MODELS in prices
 
 
 _LONGEST_SECONDS = 100 * 365 * 24 * 60 * 60
@@ -338,7 +356,13 @@ def _price_problem(prices: object) -> str:
     for model, price in prices.items():
         if not isinstance(model, str) or not model:
             return "has a key that is not the name of a model"
-        if not isinstance(price, Mapping) or not price or set(price) - {"input", "output"}:
+        if model == OTHER_MODELS:
+            if price != GENAI_PRICES:
+                return f"has a price for {OTHER_MODELS!r} that is not {GENAI_PRICES!r}"
+            if find_spec("genai_prices") is None:
+                return "needs genai-prices: install django-agent-sessions[prices]"
+            continue
+        if not isinstance(price, Mapping) or not price or set(price) - _KINDS_OF_TOKENS:
             return f"has a price for {model!r} that is not a dict with 'input' and 'output'"
         if not all(map(_is_price, price.values())):
             return f"has a price for {model!r} that is not a number of 0 or more"
@@ -355,6 +379,7 @@ def _is_price(value: object) -> bool:
     return number.is_finite() and 0 <= number <= _HIGHEST_PRICE
 
 
+_KINDS_OF_TOKENS = {"input", "output", "cache_read", "cache_write"}
 _HIGHEST_PRICE = 10**9
 _PRICES = Mapping[str, Mapping[str, Any]]
 _TYPES: dict[Any, str] = {

@@ -27,6 +27,7 @@ from .formatting import (
     SECOND,
     exact_cost,
     format_cost,
+    format_input,
     format_integer,
     format_moment,
     format_tokens,
@@ -137,7 +138,10 @@ class SessionColumnsMixin:
             return format_html('<span class="as-figure">{}</span>', format_tokens(None))
         read, written = format_tokens(session.input_tokens), format_tokens(session.output_tokens)
         figure = '<span class="as-figure">{}</span>'
-        return format_html(f"{figure} / {figure}", read, written)
+        if (whole := format_input(session)) == read:
+            return format_html(f"{figure} / {figure}", read, written)
+        titled = '<span class="as-figure" title="{}">{}</span>'
+        return format_html(f"{titled} / {figure}", whole, read, written)
 
     @admin.display(description=gettext_lazy("cost"))
     def costs(self, session: Session) -> SafeString:

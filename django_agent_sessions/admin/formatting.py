@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django_agent_sessions.conf import get_settings
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session
-from django_agent_sessions.values.prices import amount, amount_text
+from django_agent_sessions.values.prices import Tokens, amount, amount_text
 
 DAY = "Y-m-d"
 MINUTE = "Y-m-d H:i T"
@@ -60,6 +60,20 @@ def shown_title(session: Session, *, readable: bool) -> str:
 def format_tokens(tokens: int | None) -> str:
     """Format a number of tokens; None, which no SDK reported, becomes a word."""
     return _("unknown") if tokens is None else format_integer(tokens)
+
+
+def format_input(tokens: Tokens) -> str:
+    """Format a number of input tokens, with those of a prompt cache if any were reported."""
+    whole = format_tokens(tokens.input_tokens)
+    read, written = tokens.cache_read_tokens, tokens.cache_write_tokens
+    if read is None and written is None:
+        return whole
+    words = _("%(tokens)s (%(read)s from cache, %(written)s to cache)")
+    return words % {
+        "tokens": whole,
+        "read": format_integer(read or 0),
+        "written": format_integer(written or 0),
+    }
 
 
 def format_cost(cost: int | None) -> str:

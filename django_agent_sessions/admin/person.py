@@ -35,9 +35,17 @@ from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS
 from django_agent_sessions.models.users import user_names
 from django_agent_sessions.queries.titles import with_readable_titles
 from django_agent_sessions.values.owners import owner_key
+from django_agent_sessions.values.token_counts import TokenCounts
 
 from . import charts
-from .formatting import format_cost, format_integer, format_moment, format_tokens, has_prices
+from .formatting import (
+    format_cost,
+    format_input,
+    format_integer,
+    format_moment,
+    format_tokens,
+    has_prices,
+)
 from .pages import ReasonForm, admin_url, error_text, parse_key_or_404, private_path, render
 from .permissions import SessionPermission, may_act, reach, require
 from .usage_tables import (
@@ -186,17 +194,18 @@ def _count(sessions: Any) -> dict[str, Any]:
         sessions=Count("pk"),
         held=Count("pk", filter=Q(legal_hold=True)),
         messages=Sum("message_count", default=0),
-        **{name: Sum(name) for name in ("input_tokens", "output_tokens", "cost")},
+        **{name: Sum(name) for name in (*TokenCounts._fields, "cost")},
     )
     return counted
 
 
 def _tiles(counted: dict[str, Any]) -> list[tuple[str, str]]:
+    tokens = TokenCounts(*(counted[name] for name in TokenCounts._fields))
     return [
         (pgettext("agent", "Sessions"), format_integer(counted["sessions"])),
         (_("Under legal hold"), format_integer(counted["held"])),
         (_("Messages"), format_integer(counted["messages"])),
-        (_("Tokens in"), format_tokens(counted["input_tokens"])),
+        (_("Tokens in"), format_input(tokens)),
         (_("Tokens out"), format_tokens(counted["output_tokens"])),
         *([(_("Cost"), format_cost(counted["cost"]))] if has_prices() else []),
     ]

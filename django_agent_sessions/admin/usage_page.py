@@ -115,6 +115,14 @@ def _tiles(total: usage.Figures, before: usage.Figures, divisor: int) -> list[Ti
         tile(_("Messages"), lambda one: one.messages, format_compact, format_integer),
         tile(_("Errors"), lambda one: one.errors, format_compact, format_integer),
         tile(_("Tokens in"), known("input_tokens"), tokens, format_tokens),
+        *(
+            tile(name, known(column), tokens, format_tokens)
+            for name, column in (
+                (_("Of these read from cache"), "cache_read_tokens"),
+                (_("Of these written to cache"), "cache_write_tokens"),
+            )
+            if getattr(total, column) is not None
+        ),
         tile(_("Tokens out"), known("output_tokens"), tokens, format_tokens),
         tile(_("Latency p50"), lambda one: one.p50, format_duration, format_duration),
         tile(_("Latency p95"), lambda one: one.p95, format_duration, format_duration),

@@ -27,6 +27,7 @@ from .formatting import (
     MINUTE,
     format_cost,
     format_duration,
+    format_input,
     format_integer,
     format_moment,
     format_tokens,
@@ -117,7 +118,7 @@ def session_row(session: Session, bar: str, link: str, *, readable: bool) -> Usa
     cells = [
         format_moment(session.last_activity_at, MINUTE),
         format_integer(session.message_count),
-        *map(format_tokens, (session.input_tokens, session.output_tokens)),
+        *(format_input(session), format_tokens(session.output_tokens)),
         *([format_cost(session.cost)] if has_prices() else []),
     ]
     return UsageRow(name, cells, bar, link)
@@ -131,7 +132,7 @@ def figure_cells(one: usage.Figures, *, of_model: bool = False) -> list[str]:
     return [
         format_integer(one.messages),
         *([] if of_model else map(format_integer, (one.errors, one.sessions))),
-        *map(format_tokens, (one.input_tokens, one.output_tokens)),
+        *(format_input(one), format_tokens(one.output_tokens)),
         *map(format_duration, (one.p50, one.p95)),
         *([format_cost(one.cost)] if has_prices() else []),
     ]

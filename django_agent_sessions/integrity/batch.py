@@ -53,13 +53,12 @@ class UsageSum(NamedTuple):
     messages: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
 
-    def plus(self, messages: int, input_tokens: int | None, output_tokens: int | None) -> UsageSum:
-        return UsageSum(
-            self.messages + messages,
-            self.input_tokens + (input_tokens or 0),
-            self.output_tokens + (output_tokens or 0),
-        )
+    def plus(self, *figures: int | None) -> UsageSum:
+        """Add figures in the same order."""
+        return UsageSum(*map(sum, zip(self, (figure or 0 for figure in figures), strict=True)))
 
     def at_least(self, other: UsageSum) -> UsageSum:
         return UsageSum(*map(max, self, other))

@@ -20,6 +20,7 @@ from django_agent_sessions.models.functions import without_original
 from django_agent_sessions.models.stored_text import StoredText
 from django_agent_sessions.store.importing import CACHE_COLUMNS, COUNT_COLUMNS, plausible_count
 from django_agent_sessions.usage.rollups import day_of
+from django_agent_sessions.values.token_counts import TokenCounts
 
 from .batch import Agent, Batch, BranchExtent, UsageSum
 from .findings import Kind
@@ -286,7 +287,7 @@ class ConversationCheck:
             if self._is_own(row):
                 self._copied.add(row.session)
             return
-        figures = (row.input_tokens, row.output_tokens)
+        figures = tuple(getattr(row, name) for name in TokenCounts._fields)
         if row.session == self._agent.session:
             self._spent = self._spent.plus(1, *figures)
         else:
@@ -303,7 +304,7 @@ class ConversationCheck:
         rows = SessionMessage.objects.using(self._batch.using).filter(session__in=self._copied)
         copies = rows.order_by().filter(pk__in=without_original(rows, rows).values("pk"))
         sums = copies.values_list("session_id").annotate(
-            Count("pk"), Sum("input_tokens"), Sum("output_tokens")
+            Count("pk"), *map(Sum, TokenCounts._fields)
         )
         for session, *figures in sums:
             self._add_spent(session, UsageSum().plus(*figures))

@@ -16,6 +16,7 @@ from django_agent_sessions.leases.lease_rows import DatabaseNow
 from django_agent_sessions.models import RunLease, Session, StoredObject, UsageCursor, UsageRollup
 from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.store.snapshots import PART_SIZE
+from django_agent_sessions.values.token_counts import TokenCounts
 
 from .batch import Batch, UsageSum
 from .findings import Finding, Kind
@@ -25,7 +26,7 @@ from .timeline import is_import_incomplete
 LEASE_AGE = timedelta(days=1)
 """Leases that expired longer ago than this are reported."""
 
-_SUMS = ("messages", "input_tokens", "output_tokens")
+_SUMS = UsageSum._fields
 
 
 def check_counters(batch: Batch, grace: timedelta) -> None:
@@ -61,7 +62,7 @@ def counter_corrections(
     }
     if session.origin is None:
         # Imported and copied messages were counted in their original session.
-        for name in ("input_tokens", "output_tokens"):
+        for name in TokenCounts._fields:
             least = max(getattr(spent, name), 0)
             if (getattr(session, name) or 0) < least:
                 corrections[name] = least

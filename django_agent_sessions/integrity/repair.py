@@ -29,6 +29,7 @@ from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.functions import error_count, message_count, one_row_each
 from django_agent_sessions.sql import audit_trigger
 from django_agent_sessions.store.contents import replace_derived
+from django_agent_sessions.values.token_counts import TokenCounts
 
 from .batch import Agent, Batch, UsageSum
 from .binaries import dangling_references
@@ -158,13 +159,12 @@ def _delete_unused_blobs(using: str, session: Session, findings: Sequence[Findin
 
 def _repair_counters(using: str, session: Session, findings: Sequence[Finding]) -> str:
     messages = SessionMessage.objects.using(using).filter(session=session).order_by()
-    sums = {"all_in": Sum("input_tokens"), "all_out": Sum("output_tokens")}
-    messages_sum = one_row_each(messages).aggregate(**sums)
-    turns_sum = TurnUsage.objects.using(using).filter(session=session).order_by().aggregate(**sums)
-    of_messages, of_turns = (
-        UsageSum().plus(0, figures["all_in"], figures["all_out"])
-        for figures in (messages_sum, turns_sum)
-    )
+    sums = {f"all_{name}": Sum(name) for name in TokenCounts._fields}
+    of_messages = UsageSum().plus(0, *one_row_each(messages).aggregate(**sums).values())
+    of_turns = UsageSum()
+    turns = TurnUsage.objects.using(using).filter(session=session).order_by()
+    for figures in turns.values_list("input_tokens", "output_tokens"):
+        of_turns = of_turns.plus(0, *figures, 0, 0)
     spent = of_messages.at_least(of_turns)
     counts = messages.aggregate(messages=message_count(), errors=error_count())
     if correct := counter_corrections(session, **counts, spent=spent):

@@ -214,4 +214,4 @@ def _check_turns(batch: Batch) -> None:
                     detail="turn",
                 )
             known = batch.spent_by_turns.get(session, UsageSum())
-            batch.spent_by_turns[session] = known.plus(0, *figures)
+            batch.spent_by_turns[session] = known.plus(0, *figures, 0, 0)

@@ -49,6 +49,8 @@ _COLUMNS = (
     "role",
     "input_tokens",
     "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
     "latency_ms",
     "redacted_at",
     "created_at",
@@ -104,7 +106,7 @@ def _head(session: Session, agents: _Agents) -> str:
         ("Owner", owner),
         ("Agents", ", ".join(name for name, _dialect in agents.values())),
         ("Messages", str(session.message_count)),
-        ("Tokens in", _tokens(session.input_tokens)),
+        ("Tokens in", _tokens(session.input_tokens) + _cached(vars(session))),
         ("Tokens out", _tokens(session.output_tokens)),
         ("Redactions", str(session.redactions)),
         ("Legal hold", "yes" if session.legal_hold else "no"),
@@ -117,6 +119,14 @@ def _head(session: Session, agents: _Agents) -> str:
 
 def _tokens(count: int | None) -> str:
     return "unknown" if count is None else str(count)
+
+
+def _cached(row: Mapping[str, Any]) -> str:
+    """Return the tokens of a prompt cache; an empty text if none were reported."""
+    read, written = row["cache_read_tokens"], row["cache_write_tokens"]
+    if read is None and written is None:
+        return ""
+    return f" ({read or 0} from cache, {written or 0} to cache)"
 
 
 def _message(row: RowDict, agents: _Agents) -> str:
@@ -163,7 +173,8 @@ def _heading(row: RowDict, agent: str) -> str:
     if row["redacted_at"] is not None:
         notes.append(f"redacted {_time(row['redacted_at'])}")
     if row["input_tokens"] is not None or row["output_tokens"] is not None:
-        notes.append(f"tokens {row['input_tokens'] or 0} in, {row['output_tokens'] or 0} out")
+        read = f"{row['input_tokens'] or 0} in{_cached(row)}"
+        notes.append(f"tokens {read}, {row['output_tokens'] or 0} out")
     if row["latency_ms"] is not None:
         notes.append(f"{row['latency_ms']} ms")
     return f"{heading}\n\n*{'; '.join(notes)}*" if notes else heading

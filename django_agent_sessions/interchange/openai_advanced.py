@@ -6,12 +6,14 @@ The tables are those of openai-agents 0.24, ``agents/extensions/memory/advanced_
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
 
 from django_agent_sessions.exceptions import ConfigurationError
+from django_agent_sessions.store.importing import plausible_count
 from django_agent_sessions.store.snapshots import BRANCH_NAMES
 from django_agent_sessions.values.records import AgentState, TurnCost
 
@@ -22,6 +24,7 @@ from .sources import Skipped, SourceAgent, SourceBranch
 from .untrusted import MAX_INTEGER
 
 _TOKENS = ("requests", "input_tokens", "output_tokens", "total_tokens")
+_CACHED = {"cached_tokens": "cache_read_tokens", "cache_write_tokens": "cache_write_tokens"}
 _DETAILS = ("input_tokens_details", "output_tokens_details")
 
 
@@ -68,6 +71,7 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
             metadata["openai_usage"] = usage
             for tokens in ("input_tokens", "output_tokens"):
                 columns[tokens] = sum(used[tokens] for used in usage.values())
+            columns |= _cached_tokens(_turn_costs(database, key, branches))
         return columns, self._orphans(database, key)
 
     def _agent(self, database: Database, key: bytes) -> SourceAgent:
@@ -204,6 +208,18 @@ def _turn_costs(
                 **dict(zip(_TOKENS, numbers, strict=True)),
                 **dict(zip(_DETAILS, details, strict=True)),
             )
+
+
+def _cached_tokens(costs: Iterable[TurnCost]) -> dict[str, int]:
+    """Return the sums of the tokens of a prompt cache, which the details of turns have."""
+    sums: Counter[str] = Counter()
+    for cost in costs:
+        details = cost.input_tokens_details
+        for name, column in _CACHED.items() if isinstance(details, dict) else ():
+            count = plausible_count(details.get(name))
+            if count:
+                sums[column] += count
+    return dict(sums)
 
 
 def _json(text: Any) -> Any:

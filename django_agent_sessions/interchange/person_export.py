@@ -66,6 +66,8 @@ _USAGE = (
     "errors",
     "input_tokens",
     "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
     "cost",
 )
 _README = """\

@@ -65,6 +65,8 @@ class MessagePreview:
     role: str
     input_tokens: int | None
     output_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
     latency_ms: int | None
     model: str
     redacted_at: datetime | None
@@ -249,6 +251,8 @@ _COLUMNS = [
     "role",
     "input_tokens",
     "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
     "latency_ms",
     "model",
     "redacted_at",

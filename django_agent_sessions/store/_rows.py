@@ -126,10 +126,16 @@ class MessageRow:
     def usage(self) -> Usage:
         """What the session's counters add up."""
         summary = self._summary
-        tokens = summary.input_tokens, summary.output_tokens
-        cost = cost_of(self._prices, self.model, *tokens) if self._prices else None
-        cached = summary.cache_read_tokens, summary.cache_write_tokens
-        return Usage(1, *tokens, cost, int(summary.has_error), *cached)
+        cost = cost_of(self._prices, self.model, summary, self.created_at) if self._prices else None
+        return Usage(
+            1,
+            summary.input_tokens,
+            summary.output_tokens,
+            cost,
+            int(summary.has_error),
+            summary.cache_read_tokens,
+            summary.cache_write_tokens,
+        )
 
     def neutral_columns(self) -> dict[str, Any]:
         """Return the columns that change with the payload."""

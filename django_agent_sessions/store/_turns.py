@@ -27,6 +27,7 @@ from django_agent_sessions.values.records import (
     TurnItem,
     Usage,
 )
+from django_agent_sessions.values.token_counts import TokenCounts, token_counts
 
 from ._base import retry_reads, tracked_atomic, write
 from ._context import StorePart, twin
@@ -208,6 +209,20 @@ def _cost(row: TurnUsage) -> TurnCost:
     )
 
 
+def _counts(cost: TurnCost) -> TokenCounts:
+    """Return the token counts of a turn with those of a cache, which its details have."""
+    details = cost.input_tokens_details
+    cached = (
+        [
+            count if type(count := details.get(name)) is int and 0 <= count < _LARGEST else None
+            for name in ("cached_tokens", "cache_write_tokens")
+        ]
+        if isinstance(details, dict)
+        else (None, None)
+    )
+    return token_counts(cost.input_tokens, cost.output_tokens, cost.total_tokens, *cached)
+
+
 def _details(details: Any) -> Any:
     return None if isinstance(details, CorruptPayload) else details
 
@@ -228,23 +243,24 @@ def _store_cost(
         return None
     turn = int(counts["turn"])
     rows = cost_rows(using, agent).filter(branch=agent.branch, turn=turn)
-    previous_tokens = rows.values_list("input_tokens", "output_tokens").first()
+    previous = rows.first()
     columns = _columns(cost)
-    if previous_tokens is None:
+    if previous is None:
         insert_cost(using, agent, turn, columns)
     else:
         rows.update(**columns)
     if uncounted is None:
         # What the messages of the turn report is in the session's counters already.
         of_turn = conversation(using, agent).filter(message_id__gte=counts["start"] or 0)
-        sums = of_turn.order_by().aggregate(Sum("input_tokens"), Sum("output_tokens"))
-        reported = [number or 0 for number in sums.values()]
-        new = columns["input_tokens"], columns["output_tokens"]
-        read, written = (
-            max(now, least) - max(before, least)
-            for now, before, least in zip(new, previous_tokens or (0, 0), reported, strict=True)
+        reported = of_turn.order_by().aggregate(
+            **{f"all_{name}": Sum(name) for name in TokenCounts._fields}
         )
-        uncounted = Usage(input_tokens=read, output_tokens=written)
+        before = TokenCounts(0, 0) if previous is None else _counts(_cost(previous))
+        figures = zip(_counts(cost), before, reported.values(), strict=True)
+        uncounted = Usage.of_tokens(
+            None if now is None else max(now, least or 0) - max(known or 0, least or 0)
+            for now, known, least in figures
+        )
     touch(using, agent.session, uncounted)
     return turn
 

@@ -16,12 +16,13 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.models import UsageCursor, UsageRollup
 from django_agent_sessions.values.owners import owner_key
 from django_agent_sessions.values.records import add_known
+from django_agent_sessions.values.token_counts import TokenCounts
 
 from .histograms import percentile
 from .rollups import day_of, hour_of
 
 _PERIOD = ("period", "hour")
-_COLUMNS = ("sessions", "messages", "errors", "input_tokens", "output_tokens", "cost")
+_COLUMNS = ("sessions", "messages", "errors", *TokenCounts._fields, "cost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,8 @@ class Figures:
         errors: Number of messages that report an error.
         input_tokens: Number of input tokens that the SDKs reported; None if they reported none.
         output_tokens: Number of output tokens, or None.
+        cache_read_tokens: Those of the input tokens that were read from a prompt cache, or None.
+        cache_write_tokens: Those of the input tokens that were written to it, or None.
         cost: Their cost, in billionths of the currency of ``PRICES``; None if nothing that was
             counted has a price. See ``amount``.
         latencies: Number of latencies per bucket of the histogram.
@@ -44,6 +47,8 @@ class Figures:
     errors: int = 0
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
     cost: int | None = None
     latencies: Mapping[int, int] = field(default_factory=dict, repr=False)
 
@@ -323,10 +328,11 @@ def total(figures: Iterable[Figures]) -> Figures:
         sessions=sum(item.sessions for item in items),
         messages=sum(item.messages for item in items),
         errors=sum(item.errors for item in items),
-        input_tokens=add_known(*(item.input_tokens for item in items)),
-        output_tokens=add_known(*(item.output_tokens for item in items)),
-        cost=add_known(*(item.cost for item in items)),
         latencies=latencies,
+        **{
+            name: add_known(*(getattr(item, name) for item in items))
+            for name in (*TokenCounts._fields, "cost")
+        },
     )
 
 

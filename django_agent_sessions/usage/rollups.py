@@ -33,6 +33,7 @@ from django_agent_sessions.models.querysets import groups_of_keys
 from django_agent_sessions.values.ids import first_id_for_time, time_of_id
 from django_agent_sessions.values.prices import cost_of
 from django_agent_sessions.values.records import add_known
+from django_agent_sessions.values.token_counts import TokenCounts
 
 from .histograms import bucket_of
 
@@ -61,6 +62,8 @@ class Counts:
     errors: int = 0
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
     cost: int | None = None
     latencies: Counter[str] = field(default_factory=Counter)
 
@@ -102,6 +105,8 @@ def add_to_rollups(alias: str, tallies: Tallies) -> None:
             "errors",
             "input_tokens",
             "output_tokens",
+            "cache_read_tokens",
+            "cache_write_tokens",
             "cost",
             "latencies",
         ],
@@ -142,9 +147,8 @@ def _add(row: UsageRollup | Counts, counts: UsageRollup | Counts) -> None:
     row.sessions += counts.sessions
     row.messages += counts.messages
     row.errors += counts.errors
-    row.input_tokens = add_known(row.input_tokens, counts.input_tokens)
-    row.output_tokens = add_known(row.output_tokens, counts.output_tokens)
-    row.cost = add_known(row.cost, counts.cost)
+    for name in (*TokenCounts._fields, "cost"):
+        setattr(row, name, add_known(getattr(row, name), getattr(counts, name)))
     row.latencies = Counter(row.latencies) + Counter(counts.latencies)
 
 
@@ -318,6 +322,8 @@ class _Message(NamedTuple):
     first: bool
     input_tokens: int | None
     output_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
     latency_ms: int | None
     model: str
     has_error: bool
@@ -375,6 +381,8 @@ def _read(rows: QuerySet[SessionMessage], key: str, limit: int) -> list[_Message
         "session__owner_id",
         "input_tokens",
         "output_tokens",
+        "cache_read_tokens",
+        "cache_write_tokens",
         "latency_ms",
         "model",
         "has_error",
@@ -421,14 +429,13 @@ def _tally_message(
     counted = [agent_tally, *_tallies_of(tallies, hour, message)]
     if message.model:
         counted.append(tallies[_of_hour(dimensions.MODEL_HOUR, hour, message.model)])
-    tokens = message.input_tokens, message.output_tokens
-    cost = cost_of(prices, message.model, *tokens)
+    cost = cost_of(prices, message.model, message, message.created_at)
     for tally in counted:
         tally.messages += 1
         tally.errors += message.has_error
         tally.cost = add_known(tally.cost, cost)
-        tally.input_tokens = add_known(tally.input_tokens, message.input_tokens)
-        tally.output_tokens = add_known(tally.output_tokens, message.output_tokens)
+        for name in TokenCounts._fields:
+            setattr(tally, name, add_known(getattr(tally, name), getattr(message, name)))
     if message.latency_ms is not None:
         name = str(bucket_of(message.latency_ms))
         for tally in counted:

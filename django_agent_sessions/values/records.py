@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from django_agent_sessions.values.ids import SessionKey, new_id
+from django_agent_sessions.values.token_counts import TokenCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,18 @@ class Usage:
     errors: int = 0
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
+
+    @classmethod
+    def of_tokens(cls, counts: Iterable[int | None]) -> Usage:
+        """Return the usage of :class:`~.token_counts.TokenCounts`, without messages."""
+        read, written, *cached = counts
+        return cls(0, read, written, None, 0, *cached)
+
+    @property
+    def tokens(self) -> TokenCounts:
+        """The token counts."""
+        cached = self.cache_read_tokens, self.cache_write_tokens
+        return TokenCounts(self.input_tokens, self.output_tokens, *cached)
 
     @property
     def has_cached(self) -> bool:

@@ -20,6 +20,7 @@ from django_agent_sessions import usage
 from django_agent_sessions.content import dialects
 from django_agent_sessions.models import AuditEvent, Session, SessionAgent, SessionMessage
 from django_agent_sessions.values.prices import cost_of
+from django_agent_sessions.values.records import Usage
 from tests.admin.transcripts import call, result, said
 from tests.usage.usage_data import key_made_at
 
@@ -259,7 +260,7 @@ class _Book:
             session = agent.session
             session.input_tokens = (session.input_tokens or 0) + read
             session.output_tokens = (session.output_tokens or 0) + written
-            cost = cost_of(SETTINGS["PRICES"], model, read, written)
+            cost = cost_of(SETTINGS["PRICES"], model, Usage(0, read, written))
             session.cost = (session.cost or 0) + (cost or 0)
         return row
 

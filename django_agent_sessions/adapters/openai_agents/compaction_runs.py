@@ -19,11 +19,11 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
     StaleSessionError,
 )
-from django_agent_sessions.values.records import AgentRecord, NewMessage, PositionedPayload, Usage
+from django_agent_sessions.values.records import AgentRecord, NewMessage, PositionedPayload
 
 from .compacted_part import ConversationPart, ReadPart, part_read, read_part, replace_part
 from .compaction import Compaction, CompactionMode, candidates, has_open_call, is_encrypted
-from .run_usage import RunUsage
+from .run_usage import RunUsage, spent_of
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -132,7 +132,7 @@ class CompactionRuns:
         if not summary:
             raise SessionConflictError("the API returned no summary")
         first, *others = summary
-        spent = None if usage is None else Usage(0, usage.input_tokens, usage.output_tokens)
+        spent = None if usage is None else spent_of(usage)
         messages = [NewMessage(first, usage=spent), *others]
         keep = self._settings.keep_history
         await in_thread(

@@ -7,8 +7,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from agents import RunContextWrapper
+from agents import Usage as ReportedUsage
 
 from django_agent_sessions.values.records import Usage
+from django_agent_sessions.values.token_counts import token_counts
 
 _Context = RunContextWrapper[Any]
 
@@ -17,21 +19,18 @@ class RunUsage:
     """What the runs of a session object have reported, and how much of it is stored."""
 
     def __init__(self) -> None:
-        self._stored: WeakKeyDictionary[_Context, tuple[int, int]] = WeakKeyDictionary()
+        self._stored: WeakKeyDictionary[_Context, Usage] = WeakKeyDictionary()
 
     def begin(self, wrapper: _Context | None) -> None:
         """Record what a run reports at its beginning: a resumed one continues its totals."""
         if wrapper is not None and wrapper not in self._stored:
-            self._stored[wrapper] = _tokens(wrapper)
+            self._stored[wrapper] = spent_of(wrapper.usage)
 
     def mark_stored(self, wrapper: _Context | None, spent: Usage | None) -> None:
         """Record that a part of what a run has reported is stored."""
         self.begin(wrapper)
         if wrapper is not None and spent is not None:
-            read, written = self._stored[wrapper]
-            read += spent.input_tokens or 0
-            written += spent.output_tokens or 0
-            self._stored[wrapper] = read, written
+            self._stored[wrapper] += spent
 
     def of_items(self, items: Sequence[Any], wrapper: _Context | None) -> tuple[int, Usage] | None:
         """Return the item that the model wrote last, by its index, and what was not yet stored."""
@@ -46,14 +45,26 @@ class RunUsage:
         """Return what a run has reported and is not yet stored; None for an unknown run."""
         if not isinstance(wrapper, RunContextWrapper) or wrapper not in self._stored:
             return None
-        stored = self._stored[wrapper]
-        read, written = (new - old for new, old in zip(_tokens(wrapper), stored, strict=True))
-        return Usage(0, read, written)
+        reported, stored = spent_of(wrapper.usage).tokens, self._stored[wrapper].tokens
+        return Usage.of_tokens(map(_increase, stored, reported))
 
 
-def _tokens(wrapper: _Context) -> tuple[int, int]:
-    usage = wrapper.usage
-    return usage.input_tokens or 0, usage.output_tokens or 0
+def spent_of(usage: ReportedUsage) -> Usage:
+    """Return the tokens that the SDK reports, whose input includes those of a cache."""
+    details = usage.input_tokens_details
+    counts = token_counts(
+        usage.input_tokens or 0,
+        usage.output_tokens or 0,
+        usage.total_tokens,
+        getattr(details, "cached_tokens", None),
+        # Missing in older versions.
+        getattr(details, "cache_write_tokens", None),
+    )
+    return Usage.of_tokens(counts)
+
+
+def _increase(stored: int | None, reported: int | None) -> int | None:
+    return None if reported is None else reported - (stored or 0)
 
 
 def _is_written_by_model(item: Any) -> bool:

@@ -14,6 +14,7 @@ from strands.types.exceptions import SessionException
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.records import SessionRecord, Usage
+from django_agent_sessions.values.token_counts import token_counts
 
 from .live_redaction import RedactionLog, as_state, mask_orchestrator
 
@@ -141,17 +142,22 @@ class Orchestrators:
         # Only an interrupted invocation continues its totals; any other starts at zero.
         interrupted = state.get("status") == "interrupted"
         self._counted_usage[multi_agent_id] = now if interrupted else Usage()
-        return Usage(
-            0,
-            _increase(before.input_tokens, now.input_tokens),
-            _increase(before.output_tokens, now.output_tokens),
-        )
+        return Usage.of_tokens(map(_increase, before.tokens, now.tokens))
 
 
 def _increase(before: int | None, now: int | None) -> int | None:
     return None if now is None else max(now - (before or 0), 0)
 
 
+_COUNTS = (
+    "inputTokens",
+    "outputTokens",
+    "totalTokens",
+    "cacheReadInputTokens",
+    "cacheWriteInputTokens",
+)
+
+
 def _accumulated_usage(state: Mapping[str, Any]) -> Usage:
     usage = state.get("accumulated_usage") or {}
-    return Usage(0, usage.get("inputTokens"), usage.get("outputTokens"))
+    return Usage.of_tokens(token_counts(*(usage.get(name) for name in _COUNTS)))

@@ -19,6 +19,7 @@ from django_agent_sessions.admin.formatting import (
     SECOND,
     format_cost,
     format_duration,
+    format_input,
     format_tokens,
     html,
     join_html,
@@ -160,20 +161,23 @@ class Markup(PieceMarkup):
 
     def _figures(self, row: MessagePreview) -> Iterator[SafeString]:
         """Yield model, tokens, latency and cost; unknown ones only of an assistant's message."""
-        by_model, tokens = row.role == "assistant", (row.input_tokens, row.output_tokens)
+        by_model, has_tokens = (
+            row.role == "assistant",
+            (row.input_tokens is not None or row.output_tokens is not None),
+        )
         if row.model:
             yield html('\n    <span class="as-model" title="{}">{}</span>', _("Model"), row.model)
-        if tokens != (None, None):
+        if has_tokens:
             words = _("%(read)s in, %(written)s out")
-            counts = dict(zip(("read", "written"), map(format_tokens, tokens), strict=True))
+            counts = {"read": format_input(row), "written": format_tokens(row.output_tokens)}
             yield html('\n    <span title="{}">{}</span>', _("Tokens"), words % counts)
         elif by_model:
             yield html("\n    <span>{}</span>", _("tokens unknown"))
         if row.latency_ms is not None:
             latency = format_duration(row.latency_ms)
             yield html('\n    <span title="{}">{}</span>', _("Model latency"), latency)
-        if tokens != (None, None) and self._prices:
-            cost = cost_of(self._prices, row.model, *tokens)
+        if has_tokens and self._prices:
+            cost = cost_of(self._prices, row.model, row, row.created_at)
             words = _("cost %(cost)s") % {"cost": format_cost(cost)}
             yield html('\n    <span title="{}">{}</span>', _("At today’s prices"), words)
 

@@ -205,7 +205,8 @@ def _original_pieces(viewer: Viewer, message: UUID) -> list[PartViewModel]:
     payload = _get_or_404(rows.values_list("message", flat=True))
     now = timezone.now()
     row = MessagePreview(
-        message, agent, 0, 0, "", None, None, None, "", None, None, now, now, None, 0, size, False
+        *(message, agent, 0, 0, "", None, None, None, None, None, "", None, None),
+        *(now, now, None, 0, size, False),
     )
     return TranscriptBuilder({agent: AgentLabel(agent, "", dialect, 0)}).payload(row, payload)
 

@@ -26,6 +26,7 @@ from django_agent_sessions.admin.columns import (
 from django_agent_sessions.admin.formatting import (
     exact_cost,
     format_cost,
+    format_input,
     format_tokens,
     has_prices,
 )
@@ -138,7 +139,7 @@ def _page(viewer: Viewer, extra: dict[str, Any]) -> HttpResponse:
         "live": _is_live(viewer, scope, window),
         "metadata": beside.metadata,
         "flags": session_flags(session),
-        "tokens": (format_tokens(session.input_tokens), format_tokens(session.output_tokens)),
+        "tokens": (format_input(session), format_tokens(session.output_tokens)),
         "cost": format_cost(session.cost) if has_prices() else "",
         "exact_cost": exact_cost(session.cost),
         "deletion": date,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from django_agent_sessions.content.paths import Path
+from django_agent_sessions.values.token_counts import TokenCounts, token_counts
 
 from .base import Dialect, ToolCallIds, TranscriptBlock
 from .media import (
@@ -54,6 +55,13 @@ _FIRST_RESULT = re.compile(
     r'\{\s*(?:"[^"\\]*"\s*:\s*"[^"\\]*"\s*,\s*)*"content"\s*:\s*\[\s*\{\s*"toolResult"\s*:'
 )
 _ROLES = ("user", "assistant")
+_COUNTS = (
+    "inputTokens",
+    "outputTokens",
+    "totalTokens",
+    "cacheReadInputTokens",
+    "cacheWriteInputTokens",
+)
 
 
 class Strands(Dialect):
@@ -155,14 +163,9 @@ class Strands(Dialect):
         usage, metrics = metadata.get("usage"), metadata.get("metrics")
         if not isinstance(usage, dict):
             usage = {}
-        return Summary(
-            role,
-            text,
-            count_of(usage.get("inputTokens")),
-            count_of(usage.get("outputTokens")),
-            count_of(metrics.get("latencyMs")) if isinstance(metrics, dict) else None,
-            failed,
-        )
+        latency = count_of(metrics.get("latencyMs")) if isinstance(metrics, dict) else None
+        read, written, *cached = _counts(usage)
+        return Summary(role, text, read, written, latency, failed, *cached)
 
     def call_ids(self, payload: object) -> ToolCallIds:
         content = payload.get("content") if isinstance(payload, dict) else None
@@ -214,6 +217,10 @@ class Strands(Dialect):
         is_signed = isinstance(text, dict) and bool(text.get("signature"))
         # Providers reject reasoning whose signature does not match.
         return {"text": mask()} if "reasoningContent" in changed and is_signed else after
+
+
+def _counts(usage: Mapping[str, Any]) -> TokenCounts:
+    return token_counts(*(count_of(usage.get(name)) for name in _COUNTS))
 
 
 def _texts(content: object) -> Iterator[str]:

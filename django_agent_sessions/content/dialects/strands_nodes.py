@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .base import NodeMessage
-from .parts import Summary
+from .parts import EMPTY_SUMMARY, Summary
 from .redaction import Message
 from .strands import Strands
 
@@ -34,7 +34,9 @@ class StrandsNode(Strands):
     def summarize(self, payload: object) -> Summary:
         """Return the neutral columns without figures, which the session counts for all nodes."""
         summary = super().summarize(payload)
-        return summary._replace(input_tokens=None, output_tokens=None, latency_ms=None)
+        return EMPTY_SUMMARY._replace(
+            role=summary.role, text=summary.text, has_error=summary.has_error
+        )
 
     def node_messages(self, state: object, before: Sequence[object]) -> Iterator[NodeMessage]:
         """Yield the messages of a state that none of the earlier states has.

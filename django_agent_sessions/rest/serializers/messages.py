@@ -131,6 +131,12 @@ class MessageSerializer(serializers.Serializer[MessagePreview]):
     redacted_at = UTCDateTimeField(allow_null=True, help_text="When the message was redacted.")
     input_tokens = serializers.IntegerField(allow_null=True)
     output_tokens = serializers.IntegerField(allow_null=True)
+    cache_read_tokens = serializers.IntegerField(
+        allow_null=True, help_text="Those of the input tokens that were read from a prompt cache."
+    )
+    cache_write_tokens = serializers.IntegerField(
+        allow_null=True, help_text="Those of the input tokens that were written to it."
+    )
     latency_ms = serializers.IntegerField(allow_null=True)
     size = serializers.IntegerField(help_text="The size of the payload in bytes.")
     truncated = serializers.BooleanField(

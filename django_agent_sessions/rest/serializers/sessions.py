@@ -30,6 +30,8 @@ from .fields import (
 )
 
 _COST = "By the prices at the time of each message; null if no model with a price answered."
+_CACHE_READ = "Those of the input tokens that were read from a prompt cache; null if unknown."
+_CACHE_WRITE = "Those of the input tokens that were written to a prompt cache; null if unknown."
 _PRESENT_COST = "By the present prices; null if no model with a price answered."
 _STATE = "Only for users with the permission `view_sessionagent`."
 
@@ -56,6 +58,12 @@ class SessionRowSerializer(serializers.ModelSerializer[Session]):
     )
     owner = serializers.PrimaryKeyRelatedField[Any](
         read_only=True, allow_null=True, help_text="The user's id."
+    )
+    cache_read_tokens = serializers.IntegerField(
+        read_only=True, allow_null=True, help_text=_CACHE_READ
+    )
+    cache_write_tokens = serializers.IntegerField(
+        read_only=True, allow_null=True, help_text=_CACHE_WRITE
     )
     cost = CostField(read_only=True, allow_null=True, help_text=_COST)
     error_count = serializers.IntegerField(
@@ -85,6 +93,8 @@ class SessionRowSerializer(serializers.ModelSerializer[Session]):
             "error_count",
             "input_tokens",
             "output_tokens",
+            "cache_read_tokens",
+            "cache_write_tokens",
             "cost",
             "redactions",
             "legal_hold",
@@ -237,6 +247,8 @@ class AgentUsageSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="As the SDK reported; null if it reported none."
     )
     output_tokens = serializers.IntegerField(allow_null=True)
+    cache_read_tokens = serializers.IntegerField(allow_null=True, help_text=_CACHE_READ)
+    cache_write_tokens = serializers.IntegerField(allow_null=True, help_text=_CACHE_WRITE)
     cost = CostField(allow_null=True, help_text=_PRESENT_COST)
 
 
@@ -251,6 +263,8 @@ class UsageSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="As the SDK reported; null if it reported none."
     )
     output_tokens = serializers.IntegerField(allow_null=True)
+    cache_read_tokens = serializers.IntegerField(allow_null=True, help_text=_CACHE_READ)
+    cache_write_tokens = serializers.IntegerField(allow_null=True, help_text=_CACHE_WRITE)
     cost = CostField(allow_null=True, help_text=_PRESENT_COST)
     currency = serializers.CharField(help_text="The currency of costs; may be empty.")
     agents = AgentUsageSerializer(many=True)

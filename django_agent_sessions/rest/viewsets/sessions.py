@@ -84,10 +84,12 @@ from django_agent_sessions.rest.serializers.sessions import (
     with_texts,
 )
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.usage.costs import AgentModel, costs_of_calls
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import EVERYBODY
-from django_agent_sessions.values.prices import cost_of
+from django_agent_sessions.values.prices import cost_of, has_varying_price
 from django_agent_sessions.values.records import SessionRecord, Usage
+from django_agent_sessions.values.token_counts import TokenCounts
 
 from .session_details import SessionDetailAPI
 
@@ -397,20 +399,28 @@ class SessionViewSet(SessionDetailAPI):
             .values("agent__agent_id", "model")
             .annotate(
                 messages=Count("pk"),
-                input_tokens=Sum("input_tokens"),
-                output_tokens=Sum("output_tokens"),
                 errors=Count("pk", filter=Q(has_error=True)),
+                **{f"all_{name}": Sum(name) for name in TokenCounts._fields},
             )
         )
         by_agent: dict[str, Usage] = {}
         prices = get_settings().PRICES
-        for agent, model, number, read, written, errors in counts.order_by(
-            "agent__agent_id"
-        ).values_list(
-            "agent__agent_id", "model", "messages", "input_tokens", "output_tokens", "errors"
-        ):
-            cost = cost_of(prices, model, read, written)
-            counted = Usage(number, read, written, cost, errors)
+        sums = (f"all_{name}" for name in TokenCounts._fields)
+        found = list(
+            counts.order_by("agent__agent_id").values_list(
+                "agent__agent_id", "model", "messages", "errors", *sums
+            )
+        )
+        varying = {model for _, model, *_ in found if has_varying_price(prices, model)}
+        costs = costs_of_calls(one_row_each(rows), prices, varying) if varying else {}
+        for agent, model, number, errors, *sums_of_tokens in found:
+            tokens = TokenCounts(*sums_of_tokens)
+            cost = (
+                costs.get(AgentModel(agent, model))
+                if model in varying
+                else cost_of(prices, model, tokens)
+            )
+            counted = Usage(number, cost=cost, errors=errors) + Usage.of_tokens(tokens)
             by_agent[agent] = by_agent.get(agent, Usage()) + counted
         total = {
             **asdict(sum(by_agent.values(), Usage())),

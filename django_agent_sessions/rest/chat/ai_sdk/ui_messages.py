@@ -21,6 +21,8 @@ from django_agent_sessions.models.stored_text import visible_beginning
 from django_agent_sessions.queries import message_pages
 from django_agent_sessions.queries.message_pages import MessagePreview, MessageQuery
 from django_agent_sessions.rest.serializers.fields import displayable_json, format_datetime
+from django_agent_sessions.values.records import Usage
+from django_agent_sessions.values.token_counts import TokenCounts
 
 from .tool_calls import ToolCall, ToolCalls
 from .ui_parts import (
@@ -111,6 +113,18 @@ def _ui_messages(
     ]
 
 
+def _usage(spent: Usage) -> dict[str, Any]:
+    """Return the known counts by the names of the AI SDK, whose input includes a cache's, too."""
+    whole = {"inputTokens": spent.input_tokens, "outputTokens": spent.output_tokens}
+    cached = {
+        "cacheReadTokens": spent.cache_read_tokens,
+        "cacheWriteTokens": spent.cache_write_tokens,
+    }
+    usage: dict[str, Any] = {name: count for name, count in whole.items() if count is not None}
+    details = {name: count for name, count in cached.items() if count is not None}
+    return {**usage, "inputTokenDetails": details} if details else usage
+
+
 class _Message:
     """A message under construction."""
 
@@ -122,14 +136,13 @@ class _Message:
         self.calls = ToolCalls()
         self._has_results = True
         self._redacted = False
-        self._usage: dict[str, int] = {}
+        self._spent = Usage()
 
     def count(self, row: MessagePreview) -> None:
         """Add the usage and the redaction of a row."""
         self._redacted |= row.redacted_at is not None
-        for name, value in (("inputTokens", row.input_tokens), ("outputTokens", row.output_tokens)):
-            if value is not None:
-                self._usage[name] = self._usage.get(name, 0) + value
+        counts = (getattr(row, name) for name in TokenCounts._fields)
+        self._spent += Usage.of_tokens(counts)
 
     def say(self, part: UIPart) -> None:
         """Add a part, after a ``step-start`` if the model continues after a result."""
@@ -188,8 +201,8 @@ class _Message:
             "createdAt": format_datetime(self._first.created_at),
             "redacted": self._redacted,
         }
-        if self._usage:
-            metadata["usage"] = self._usage
+        if usage := _usage(self._spent):
+            metadata["usage"] = usage
         return {
             "id": str(self._first.id),
             "role": self.role,

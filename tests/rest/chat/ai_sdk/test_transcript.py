@@ -242,6 +242,19 @@ def test_a_message_tells_when_it_was_said_and_what_it_took(strands):
     assert len(message["metadata"]["createdAt"]) == len("2026-01-02T03:04:05.678Z")
 
 
+def test_a_message_has_the_tokens_of_a_cache_by_the_names_of_the_ai_sdk(strands):
+    usage = {"inputTokens": 10, "outputTokens": 5, "totalTokens": 105}
+    cached = {"cacheReadInputTokens": 80, "cacheWriteInputTokens": 10}
+    strands.say(said("assistant", "Hello") | {"metadata": {"usage": {**usage, **cached}}})
+
+    (message,) = strands.messages
+    assert message["metadata"]["usage"] == {
+        "inputTokens": 100,
+        "outputTokens": 5,
+        "inputTokenDetails": {"cacheReadTokens": 80, "cacheWriteTokens": 10},
+    }
+
+
 def test_a_message_that_is_too_large_shows_how_it_begins(strands, monkeypatch):
     monkeypatch.setattr(message_pages, "MAX_PAYLOAD_BYTES_SHOWN", 2000)
     keys = strands.say(
