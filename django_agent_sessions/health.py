@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import os
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from django.core.files.storage import storages
@@ -14,8 +17,17 @@ from django.db.migrations.executor import MigrationExecutor
 from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
 from django_agent_sessions.events import postgresql_listener
+from django_agent_sessions.models import UsageCursor
 
 _APP = "agent_sessions"
+
+_SECONDS = 5.0
+"""How long a check waits for the database or the storage."""
+
+_running: dict[str, Future[str]] = {}
+_starting = threading.Lock()
+# A child has none of its parent's threads.
+os.register_at_fork(after_in_child=_running.clear)
 
 
 class HealthCheck(NamedTuple):
@@ -52,7 +64,8 @@ class HealthReport(NamedTuple):
 def check(using: str | None = None, *, storage: bool = False) -> HealthReport:
     """Check the database, the migrations, the listener and the threads of this process.
 
-    It raises no error of what it checks. Call it from any thread, also with a running event loop,
+    It raises no error of what it checks, and waits 5 seconds at most for a database that does not
+    answer; it opens a connection for that. Call it from any thread, also with a running event loop,
     which it blocks; :func:`acheck` does not.
 
     Args:
@@ -87,8 +100,11 @@ def _outcomes(using: str, storage: bool) -> list[HealthCheck]:
     checks = [_outcome("database", functools.partial(_check_database, using))]
     if checks[0].ok:
         checks.append(_outcome("migrations", functools.partial(_check_migrations, using)))
+    if all(check.ok for check in checks):
+        checks[0] = _outcome("database", functools.partial(_check_writing, using))
     if storage and (alias := conf.get_settings().BLOB_STORAGE) is not None:
-        checks.append(_outcome("storage", functools.partial(_check_storage, alias)))
+        ask = functools.partial(_check_storage, alias)
+        checks.append(_outcome("storage", functools.partial(_in_time, f"storage {alias}", ask)))
     return checks
 
 
@@ -113,10 +129,51 @@ def _outcome(name: str, run: Callable[[], str]) -> HealthCheck:
     return HealthCheck(name, not problem, problem, time.monotonic() - started)
 
 
+def _in_time(name: str, run: Callable[[], str]) -> str:
+    """Run a check in a thread; raise ``TimeoutError`` if it takes too long.
+
+    A check that is still running is waited for, so that threads do not pile up.
+    """
+    with _starting:
+        future = _running.get(name)
+        if future is None or future.done():
+            future = _running[name] = Future()
+            fulfil = functools.partial(_fulfil, future, run)
+            threading.Thread(target=fulfil, name="agent-sessions-health", daemon=True).start()
+    return future.result(_SECONDS)
+
+
+def _fulfil(future: Future[str], run: Callable[[], str]) -> None:
+    try:
+        future.set_result(run())
+    except Exception as error:
+        future.set_exception(error)
+
+
 def _check_database(using: str) -> str:
+    # By a connection of its own first: one of this thread may wait for ever.
+    _in_time(f"database {using}", functools.partial(_connect, using))
+    _select(using)
+    return ""
+
+
+def _connect(using: str) -> str:
+    try:
+        _select(using)
+    finally:
+        connections[using].close()
+    return ""
+
+
+def _select(using: str) -> None:
     with connections[using].cursor() as cursor:
         cursor.execute("SELECT 1")
         cursor.fetchone()
+
+
+def _check_writing(using: str) -> str:
+    """Change no row, which a database that is read-only refuses all the same."""
+    UsageCursor.objects.using(using).filter(pk=0).update(counted_at=None)
     return ""
 
 

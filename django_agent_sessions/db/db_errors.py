@@ -43,6 +43,12 @@ _MISSING_TABLE_NUMBER, _MISSING_COLUMN_NUMBER = 1146, 1054
 _MISSING_TEXTS = ("no such table", "no such column", "has no column named")
 
 
+# Read-only after a failover, or always: another connection may lead to another server.
+_READ_ONLY_STATE = "25006"
+_READ_ONLY_NUMBERS = frozenset({1290, 1792, 1836})
+_READ_ONLY_TEXT = "readonly database"
+
+
 class RetryError(Exception):
     """Another writer conflicts with a write, which is rolled back and retried.
 
@@ -96,7 +102,25 @@ def is_lost_connection(error: Error) -> bool:
         return number in _LOST_NUMBERS
     # SQLite opens a file without write permission read-only, until the connection is closed.
     # PostgreSQL's client sets no state for its own errors.
-    return "readonly database" in str(error) or _is_of_client(error)
+    return _READ_ONLY_TEXT in str(error) or _is_of_client(error)
+
+
+def is_read_only(error: Error) -> bool:
+    """Return whether the server, or SQLite's file, accepts no writes over this connection.
+
+    Also a lost connection: another one may lead to a server that does. Waiting does not help.
+    """
+    state, number = _codes(error)
+    if state is not None:
+        return state == _READ_ONLY_STATE
+    return number in _READ_ONLY_NUMBERS or _READ_ONLY_TEXT in str(error)
+
+
+def is_unavailable(error: Error) -> bool:
+    """Return whether the database cannot answer now, and a later attempt may succeed."""
+    if is_not_migrated(error, ""):
+        return False
+    return isinstance(error, OperationalError) or is_lost_connection(error)
 
 
 def is_uncertain(error: Error) -> bool:

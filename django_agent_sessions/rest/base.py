@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
 from django.conf import settings
+from django.db import Error
 from django.http import HttpResponseNotModified
 from django.utils.cache import patch_cache_control, patch_vary_headers
 from django.utils.crypto import salted_hmac
@@ -28,6 +30,8 @@ from .parsers import SessionRequest, StrictJSONParser
 from .problems import PreconditionFailed, exception_handler
 from .schema import REASON, SessionSchema
 from .serializers.fields import ReasonSerializer
+
+logger = logging.getLogger("django_agent_sessions")
 
 
 class ThrottleScope(StrEnum):
@@ -72,6 +76,17 @@ class SessionThrottle(SimpleRateThrottle):
         """Return the rate of the scope, or ``None`` for no limit."""
         scope, rates = self.scope or "", self.THROTTLE_RATES
         return rates[scope] if scope in rates else DEFAULT_RATES.get(scope)
+
+    def allow_request(self, request: Any, view: Any) -> bool:
+        """Count a request; allow it, and log a warning, if the cache is not available."""
+        try:
+            return bool(super().allow_request(request, view))
+        except Error:
+            raise
+        except Exception as error:
+            # A cache raises errors of its own, whose texts may contain hosts and passwords.
+            logger.warning("a request was not counted: the cache raised %s", type(error).__name__)
+            return True
 
     def get_cache_key(self, request: Any, view: Any) -> str:
         """Return a key per user, or per client address if the user is anonymous."""

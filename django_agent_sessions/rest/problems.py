@@ -12,11 +12,13 @@ from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.db import Error
 from django.http import Http404
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
+from django_agent_sessions.db.db_errors import is_unavailable
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
     BlobError,
@@ -179,6 +181,15 @@ def _response_to(error: Exception) -> Response | None:
             status.HTTP_503_SERVICE_UNAVAILABLE,
             "The file's storage is unavailable. Try again in a minute.",
             "storage_unavailable",
+            headers={"Retry-After": _RETRY_AFTER},
+        )
+    if isinstance(error, Error) and is_unavailable(error):
+        # Its text may contain hosts and, on PostgreSQL, content.
+        logger.error("the database is not available: %s", type(error).__name__)
+        return problem_response(
+            status.HTTP_503_SERVICE_UNAVAILABLE,
+            "The database is unavailable. Try again in a minute.",
+            "database_unavailable",
             headers={"Retry-After": _RETRY_AFTER},
         )
     if isinstance(error, EncryptedSearchError):

@@ -22,6 +22,7 @@ from django_agent_sessions.db.db_errors import (
     is_duplicate,
     is_lost_connection,
     is_not_migrated,
+    is_read_only,
     reset_lost_transaction,
 )
 from django_agent_sessions.exceptions import (
@@ -52,6 +53,7 @@ class RetryPolicy:
         self._conflicts_left = settings.WRITE_RETRIES
         self._deadline = started + settings.RETRY_SECONDS
         self._next_wait = _SHORTEST_WAIT
+        self._reconnected = False
 
     def after_conflict(self) -> bool:
         """Wait briefly after a conflict with another writer; return False when no retry is left."""
@@ -61,6 +63,16 @@ class RetryPolicy:
     def after_outage(self) -> bool:
         """Wait after an outage or a lock timeout; return False when the time is used up."""
         return time.monotonic() < self._deadline and self._wait(_LONGEST_OUTAGE_WAIT, "outage")
+
+    def after_error(self, error: Error) -> bool:
+        """Wait after an error that may pass; return False for others, or when the time is used up.
+
+        A server that is read-only stays so, but a new connection may lead to its successor.
+        """
+        if is_read_only(error):
+            reconnected, self._reconnected = self._reconnected, True
+            return not reconnected
+        return (is_conflict(error) or is_lost_connection(error)) and self.after_outage()
 
     def _wait(self, longest: float, reason: Literal["conflict", "outage"]) -> bool:
         if (observer := observing.current) is not None:
@@ -106,8 +118,7 @@ def retry_reads(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[
             except Error as error:
                 if is_not_migrated(error, _TABLES):
                     raise _not_migrated(using) from error
-                is_transient = is_conflict(error) or is_lost_connection(error)
-                if joined or not (is_transient and retry.after_outage()):
+                if joined or not retry.after_error(error):
                     raise
                 if is_lost_connection(error):
                     close_quietly(connection)
@@ -163,8 +174,7 @@ def write(
             retry = retry or RetryPolicy(started)
             failure = translate(error, what, using)
             if failure is None and not is_duplicate(error):
-                is_transient = is_conflict(error) or is_lost_connection(error)
-                if joined or not (is_transient and retry.after_outage()):
+                if joined or not retry.after_error(error):
                     raise
                 if is_lost_connection(error):
                     # Without a connection nothing was sent.

@@ -115,6 +115,7 @@ def test_every_code_of_an_error_is_on_the_page_about_errors():
     page = (Path(__file__).parents[2] / "docs" / "reference" / "rest.md").read_text()
     mine = {name for _, _, name in problems._PACKAGE_ERRORS} | {
         "file_missing",
+        "database_unavailable",
         "storage_unavailable",
     }
     kinds = [APIException]
