@@ -100,6 +100,14 @@ ASKS = [
     Ask("message", "put", "/v1/threads/{key}/messages/{mine}", OWN, {"content": CONTENT}),
     Ask("messages", "post", "/v1/threads/{key}/messages", OWN, REPLACEMENT, writes=True),
     Ask(
+        "messages",
+        "delete",
+        "/v1/threads/{key}/messages",
+        OWN,
+        {"message_ids": ["{mine}"]},
+        writes=True,
+    ),
+    Ask(
         "title",
         "post",
         "/v1/runs/stream",
