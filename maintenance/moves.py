@@ -60,7 +60,7 @@ MODULES = {
     "middleware": "serving.middleware",
     "rest.ai_sdk": "rest.chat.ai_sdk",
     "rest.assistant_ui": "rest.chat.assistant_ui",
-    "adapters.openai_agents.strays": "adapters.openai_agents.orphaned_results",
+    "adapters.openai_agents.strays": "adapters.openai_agents.model_history",
     "adapters.openai_agents.order": "adapters.openai_agents.fifo_lock",
     "adapters.openai_agents.rewording": "adapters.openai_agents.item_redaction",
     "interchange.arriving": "interchange.session_import",

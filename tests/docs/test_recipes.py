@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from agents import Agent as OpenAIAgent
-from agents import Runner, SQLiteSession, set_tracing_disabled
+from agents import RunConfig, Runner, SQLiteSession, set_tracing_disabled
 from agents.extensions.memory import SQLAlchemySession
 from django.contrib.auth.models import User
 from django.core.management import call_command
@@ -138,6 +138,7 @@ async def test_streaming():
     names = {
         "DjangoSession": DjangoSession,
         "Runner": Runner,
+        "RunConfig": RunConfig,
         "Agent": OpenAIAgent,
         "model": OpenAIEcho(),
         "ResponseTextDeltaEvent": ResponseTextDeltaEvent,
@@ -208,7 +209,12 @@ def test_one_persons_export(ada, eve):
 
 async def test_two_agents_in_a_session():
     ada = await User.objects.acreate(username="ada")
-    names = {"DjangoSession": DjangoSession, "Runner": Runner, "Agent": OpenAIAgent}
+    names = {
+        "DjangoSession": DjangoSession,
+        "Runner": Runner,
+        "RunConfig": RunConfig,
+        "Agent": OpenAIAgent,
+    }
     model = OpenAIEcho("A poem.", "Too short.")
     write_and_judge = pasted("Two agents in a session", model=model, **names)["write_and_judge"]
 

@@ -8,7 +8,6 @@ from functools import cached_property, partial
 from typing import Any, TypeVar, cast
 
 from agents import RunContextWrapper, TResponseInputItem
-from agents.memory.session_settings import resolve_session_limit
 from agents.result import RunResult, RunResultStreaming
 from django.db import Error
 
@@ -19,7 +18,7 @@ from django_agent_sessions.values.records import AgentRecord
 
 from .branch_session import INITIAL_BRANCH, BranchMemory, BranchSession, CurrentBranch
 from .fifo_lock import FifoLock
-from .session import DjangoSession
+from .session import DjangoSession, resolve_limit
 from .turn_queries import (
     contains_text,
     cost_as_dict,
@@ -88,17 +87,15 @@ class AdvancedDjangoSession(DjangoSession):
         ``limit`` returns the latest items only: 0 none, a negative one all, and None the number in
         ``session_settings``.
         """
-        self._usage.begin(wrapper)
-        latest = resolve_session_limit(limit, self.session_settings)
+        latest = resolve_limit(limit, self.session_settings)
+        read = self._reader(wrapper, latest)
         if latest == 0:
             return []
-        latest = None if latest is None or latest < 0 else latest
         place = self._place_of(branch_id)
-        read = partial(self._read_items, wrapper, latest)
         result = await self._ask(
             lambda session: session.on_place(place, partial(read, session)), wrapper
         )
-        return self._without_orphans(result or [], latest, wrapper)
+        return result or []
 
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: _Context | None = None

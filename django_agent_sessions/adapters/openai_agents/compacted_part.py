@@ -11,6 +11,9 @@ from django_agent_sessions.adapters.base import ConversationSession
 from django_agent_sessions.values.records import AgentRecord, MessageRecord, PositionedPayload
 
 from .compaction import is_user_message
+from .model_exchange import count_seen
+from .model_history import SentItem, items_for_model, open_calls
+from .run_states import awaited_calls
 
 
 @dataclass(frozen=True)
@@ -35,14 +38,16 @@ def part_read(
 class ConversationPart:
     """The last items of a branch, and what must not change until they are replaced.
 
-    ``epoch`` is the redaction epoch before they were read, and ``was_seen`` whether the model has
-    seen exactly these items in its last request.
+    ``epoch`` is the redaction epoch before they were read, ``awaited`` has the ids of the calls
+    that a stored run waits for, and ``was_seen`` is whether the model has seen exactly these items
+    in its last request.
     """
 
     agent: AgentRecord
     records: tuple[MessageRecord, ...]
     epoch: int
     is_complete: bool
+    awaited: frozenset[str] = frozenset()
     was_seen: bool = False
 
     @property
@@ -54,15 +59,49 @@ class ConversationPart:
         """Return the items that a run reads with a limit."""
         return self.items if count is None else self.items[-count:] if count > 0 else []
 
+    def sent(self) -> list[SentItem]:
+        """Return the items as they are sent to a model, without calls that were abandoned."""
+        placed = [
+            PositionedPayload(record.message_id, record.content, record.redact_message is not None)
+            for record in self.records
+        ]
+        return items_for_model(placed, without=open_calls(self.items))
+
+    def has_waiting_call(self) -> bool:
+        """Return whether a call may still get its result, or a person's approval.
+
+        That is one of the last turn, or of a stored run. Others were abandoned, such as by a
+        process that was killed.
+        """
+        last = max((i for i, item in enumerate(self.items) if is_user_message(item)), default=-1)
+        return any(
+            index > last or link.call_id in self.awaited
+            for index, link in open_calls(self.items).items()
+        )
+
+    def seen_in(self, digests: Sequence[str]) -> ConversationPart | None:
+        """Return the last items that a model has seen; None if it has not seen the last one."""
+        sent = self.sent()
+        count = count_seen(sent, digests)
+        if count == len(sent):
+            return self
+        return self._from(sent[-count].source) if count else None
+
     def from_user_message(self) -> ConversationPart | None:
         """Return the part from the first message of the user on; None if there is none.
 
         What follows a model's item, such as its reasoning, is then not separated from it.
         """
-        for index, record in enumerate(self.records):
-            if is_user_message(record.content):
-                return replace(self, records=self.records[index:], was_seen=False)
+        for index, item in enumerate(self.items):
+            if is_user_message(item):
+                return self._from(index)
         return None
+
+    def _from(self, index: int) -> ConversationPart:
+        records = self.records[index:]
+        return replace(
+            self, records=records, was_seen=False, is_complete=self.is_complete and not index
+        )
 
 
 def read_part(
@@ -104,7 +143,8 @@ def read_part(
             for record in records
         )
         is_complete = records[0].message_id == 0
-        return ConversationPart(branch, tuple(records), epoch, is_complete, was_seen)
+        awaited = awaited_calls(session)
+        return ConversationPart(branch, tuple(records), epoch, is_complete, awaited, was_seen)
 
     return session.on_conversation(read_from)
 

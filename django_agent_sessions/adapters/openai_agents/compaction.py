@@ -81,24 +81,6 @@ def candidates(items: Sequence[Any]) -> list[Any]:
     ]
 
 
-def has_open_call(items: Sequence[Any]) -> bool:
-    """Return whether a call waits for its result, or a result has lost its call."""
-    calls: dict[str, set[Any]] = {"call": set(), "result": set()}
-    approvals: dict[str, set[Any]] = {"asked": set(), "answered": set()}
-    for item in items:
-        kind = item.get("type") if isinstance(item, dict) else None
-        if kind == "mcp_approval_request":
-            approvals["asked"].add(item.get("id"))
-        elif kind == "mcp_approval_response":
-            approvals["answered"].add(item.get("approval_request_id"))
-        elif isinstance(kind, str) and item.get("call_id"):
-            if kind.endswith("_output"):
-                calls["result"].add(item["call_id"])
-            elif kind.endswith("_call"):
-                calls["call"].add(item["call_id"])
-    return calls["call"] != calls["result"] or approvals["asked"] != approvals["answered"]
-
-
 def is_encrypted(items: Sequence[Any]) -> bool:
     """Return whether items are the envelopes of the SDK's ``EncryptedSession``."""
     return any(isinstance(item, dict) and "__enc__" in item for item in items)

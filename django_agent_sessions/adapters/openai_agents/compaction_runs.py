@@ -22,7 +22,8 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.values.records import AgentRecord, NewMessage, PositionedPayload
 
 from .compacted_part import ConversationPart, ReadPart, part_read, read_part, replace_part
-from .compaction import Compaction, CompactionMode, candidates, has_open_call, is_encrypted
+from .compaction import Compaction, CompactionMode, candidates, is_encrypted
+from .model_exchange import seen_digests
 from .run_usage import RunUsage, spent_of
 
 logger = logging.getLogger("django_agent_sessions")
@@ -105,6 +106,9 @@ class CompactionRuns:
                 "an EncryptedSession is outside of this session, and a model cannot read what it "
                 "stores: wrap it in the SDK's OpenAIResponsesCompactionSession instead"
             )
+        digests = seen_digests(wrapper) if automatic else None
+        if digests is not None:
+            part = _seen(part, digests)
         response_id = self._response_id(part, args, automatic)
         shown = part.latest(limit)
         if not self._is_due(shown, args, response_id):
@@ -118,15 +122,14 @@ class CompactionRuns:
                 return
         if selected is None:
             return
-        if has_open_call(selected.items):
-            if automatic:
-                return
+        if selected.has_waiting_call():
             raise SessionConflictError(
                 "a call in the conversation waits for its result: compact it afterwards"
             )
         if selected.items != shown and not self._is_due(selected.items, args, response_id):
             return
-        summary, usage = await self._settings.summarize(selected.items, response_id)
+        sent = [item for _, item in selected.sent()]
+        summary, usage = await self._settings.summarize(sent, response_id)
         if wrapper is not None and usage is not None:
             wrapper.usage.add(usage)
         if not summary:
@@ -167,6 +170,14 @@ class CompactionRuns:
 
 
 _CHAIN = "previous_response_id"
+
+
+def _seen(part: ConversationPart, digests: Sequence[str]) -> ConversationPart:
+    """Return what the model has seen of a part, so that nothing else is summarized or replaced."""
+    seen = part.seen_in(digests)
+    if seen is None:
+        raise SessionConflictError("the model has not seen the end of the conversation")
+    return seen
 
 
 def _raise_or_log(error: Exception, session_id: str, automatic: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -18,6 +18,7 @@ from django_agent_sessions.values.records import AgentRecord
 
 from .branch_session import INITIAL_BRANCH, BranchSession
 from .compaction import is_encrypted
+from .item_links import call_link
 
 R = TypeVar("R")
 
@@ -108,7 +109,7 @@ def _save(session: ConversationSession, *, waiting: WaitingRun | None) -> None:
                 "the state of a run has the conversation in plain text, and the session is "
                 "encrypted: encrypt the state, and store it elsewhere"
             )
-        stored = {item.payload.get("call_id") for item in items if isinstance(item.payload, dict)}
+        stored = _call_ids([item.payload for item in items])
         value = {
             "branch": _branch_name(session),
             # The SDK may hold a call back until it is answered.
@@ -132,9 +133,21 @@ def _take(session: ConversationSession) -> dict[str, Any] | None:
         return None
     branch = session.branch_of(agent)
     items = [] if branch is None else session.read_from(None, branch) or []
-    there = {item.get("call_id") for item in items if isinstance(item, dict)}
     state: dict[str, Any] = waiting["state"]
-    return state if there.issuperset(waiting["calls"]) else None
+    return state if _call_ids(items).issuperset(waiting["calls"]) else None
+
+
+def awaited_calls(session: ConversationSession) -> frozenset[str]:
+    """Return the ids of the calls that a stored run waits for."""
+    agent = session.find()
+    if agent is None or not _has_state(agent):
+        return frozenset()
+    waiting = agent.data.state[RUN_STATE]
+    return frozenset(waiting["calls"] if isinstance(waiting, dict) else ())
+
+
+def _call_ids(items: Sequence[Any]) -> set[str]:
+    return {link.call_id for item in items if (link := call_link(item)) is not None}
 
 
 def _has_state(agent: AgentRecord) -> bool:

@@ -21,10 +21,15 @@ class RunUsage:
     def __init__(self) -> None:
         self._stored: WeakKeyDictionary[_Context, Usage] = WeakKeyDictionary()
 
-    def begin(self, wrapper: _Context | None) -> None:
-        """Record what a run reports at its beginning: a resumed one continues its totals."""
-        if wrapper is not None and wrapper not in self._stored:
+    def begin(self, wrapper: _Context | None) -> bool:
+        """Record what a run reports at its beginning: a resumed one continues its totals.
+
+        Returns whether the run was unknown.
+        """
+        begins = wrapper is not None and wrapper not in self._stored
+        if wrapper is not None and begins:
             self._stored[wrapper] = spent_of(wrapper.usage)
+        return begins
 
     def mark_stored(self, wrapper: _Context | None, spent: Usage | None) -> None:
         """Record that a part of what a run has reported is stored."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from dataclasses import fields, replace
 from functools import partial
 from inspect import isawaitable, iscoroutine
@@ -27,7 +27,7 @@ from django_agent_sessions.values.run_context import current_run
 from .compaction import Compaction
 from .compaction_runs import CompactionRuns
 from .item_redaction import redact_openai_item
-from .orphaned_results import without_orphaned_results
+from .model_history import items_for_model
 from .run_states import RunStates
 from .run_usage import RunUsage
 
@@ -48,10 +48,25 @@ _Context = RunContextWrapper[Any]
 def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:
     if isinstance(given, SessionSettings):
         return given
-    # The SDK's class ignores unknown names, and only some of its releases convert dicts.
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(f"session_settings is a SessionSettings or a dict, not {type(given)}")
+    # Only some of the SDK's releases convert dicts, and refuse unknown names.
     if unknown := (given or {}).keys() - {each.name for each in fields(SessionSettings)}:
-        raise ConfigurationError(f"session_settings has no {', '.join(sorted(unknown))}")
+        raise TypeError(f"session_settings has no {', '.join(sorted(map(str, unknown)))}")
     return SessionSettings(**(given or {}))
+
+
+class _Closed:
+    """The result of ``close()``, which may be awaited: some of the SDK's sessions require it."""
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield from ()
+
+
+def resolve_limit(limit: int | None, settings: SessionSettings | None) -> int | None:
+    """Return how many items to read, None for all: as in the SDK, also for a negative number."""
+    latest = resolve_session_limit(limit, settings)
+    return None if latest is not None and latest < 0 else latest
 
 
 class DjangoSession(RunStates):
@@ -96,6 +111,7 @@ class DjangoSession(RunStates):
 
     Raises:
         InvalidIdError: The session id, the agent id, the namespace or the scope is invalid.
+        TypeError: ``session_settings`` has an unknown key.
         ConfigurationError: The owner is None. A user who cannot own sessions, such as an anonymous
             one, is refused at the first use.
     """
@@ -162,24 +178,24 @@ class DjangoSession(RunStates):
     ) -> list[TResponseInputItem]:
         """Return the conversation, oldest item first; redacted items in their redacted version.
 
-        Corrupt items are skipped and logged. If a run reads the whole conversation, results of
-        tools whose calls have been deleted are left out.
+        Corrupt items are skipped and logged. When a run begins, it reads them as its model's
+        provider accepts them: without results whose calls are missing, and without reasoning
+        whose following item is missing or that is redacted.
 
         Args:
-            limit: The number of latest items; 0 or less for none, None for the number in
-                ``session_settings``.
+            limit: The number of latest items; 0 for none, a negative number for all, None for the
+                number in ``session_settings``.
             wrapper: The context of the run, which the Runner passes.
 
         Raises:
             SessionNotFoundError: The session has another owner.
         """
-        self._usage.begin(wrapper)
-        latest = resolve_session_limit(limit, self.session_settings)
-        if latest is not None and latest <= 0:
+        latest = resolve_limit(limit, self.session_settings)
+        read = self._reader(wrapper, latest)
+        if latest == 0:
             return []
-        read = partial(self._read_items, wrapper, latest)
         items = await self._run(lambda s: s.on_conversation(partial(read, s)), wrapper)
-        return self._without_orphans(items or [], latest, wrapper)
+        return items or []
 
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: _Context | None = None
@@ -237,6 +253,13 @@ class DjangoSession(RunStates):
             SessionNotFoundError: The session has another owner.
         """
         await self._run(ConversationSession.clear, wrapper)
+
+    def close(self) -> Awaitable[None]:
+        """Do nothing, so that code that closes a session of the SDK goes on working.
+
+        The connection is Django's, and the object can still be used. The result may be awaited.
+        """
+        return _Closed()
 
     async def redact_item(
         self,
@@ -311,7 +334,7 @@ class DjangoSession(RunStates):
             {} if args is None else args,
             wrapper,
             session_id=self.session_id,
-            limit=resolve_session_limit(None, self.session_settings),
+            limit=resolve_limit(None, self.session_settings),
             run_id=None if wrapper is None else self._run_id(wrapper),
         )
 
@@ -336,29 +359,40 @@ class DjangoSession(RunStates):
         items = await self._run(lambda session: session.mask(given.input), wrapper)
         return replace(given, input=items)
 
+    def _reader(
+        self, wrapper: _Context | None, latest: int | None
+    ) -> Callable[[ConversationSession, AgentRecord], list[Any] | None]:
+        """Return a function for a database thread that reads a conversation."""
+        begins = self._usage.begin(wrapper) and wrapper is not None and not wrapper.usage.requests
+        # A run reads its end later, to compare that with what it has written.
+        is_history = wrapper is not None and (latest is None or begins)
+        return partial(self._read_items, wrapper, latest, is_history)
+
     def _read_items(
         self,
         wrapper: _Context | None,
         latest: int | None,
+        is_history: bool,
         session: ConversationSession,
         agent: AgentRecord,
     ) -> list[Any] | None:
-        found = session.read_positioned(latest, agent)
+        with_before = is_history and latest is not None
+        found = session.read_positioned(latest + 1 if with_before and latest else latest, agent)
+        before = None
+        if latest is not None and len(found) > latest:
+            before, *found = found
         if wrapper is not None and self._compactions is not None:
             self._compactions.record_read(wrapper, session, agent, found)
-        return [placed.payload for placed in found] or None
+        if not is_history:
+            return [placed.payload for placed in found] or None
+        # None only if there is nothing, so that the conversation is not looked for again.
+        return [sent.item for sent in items_for_model(found, before=before)] if found else None
 
     def _run_id(self, wrapper: _Context | None) -> UUID | None:
         run_id = current_run().run_id
         if run_id is None and wrapper is not None:
             return self._run_ids.setdefault(wrapper, new_id())
         return run_id
-
-    def _without_orphans(
-        self, items: list[TResponseInputItem], latest: int | None, wrapper: _Context | None
-    ) -> list[TResponseInputItem]:
-        # With a limit, the Runner does it itself, or compares what it reads with what it wrote.
-        return without_orphaned_results(items) if wrapper is not None and latest is None else items
 
     async def _run(
         self, operate: Callable[[ConversationSession], R], wrapper: _Context | None

@@ -275,7 +275,9 @@ class TestWhatPreventsIt:
 
         await say(Redacting("s", compaction=compaction), "a")
         assert "previous_response_id" not in server.requests[0]
-        assert texts(server.requests[0]["input"])[0] == "I am [REDACTED]"
+        # The model has not seen the redacted version, so that it stays until the next run.
+        assert texts(server.requests[0]["input"]) == ["a", "You said: a"]
+        assert await arun_orm(on_main) == [user("I am [REDACTED]"), SUMMARY]
         await say(session, "b")
         assert "previous_response_id" in server.requests[1]
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from contextlib import closing
 from typing import Any
 
 import pytest
-from agents import RunContextWrapper, SessionSettings
+from agents import RunContextWrapper, SessionSettings, SQLiteSession
 from agents.memory import Session as SessionProtocol
 from agents.memory import is_openai_responses_compaction_aware_session
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, DjangoSession
 from django_agent_sessions.content.dialects import OPENAI, STRANDS
 from django_agent_sessions.db.bridge import arun_orm
 from django_agent_sessions.exceptions import ConfigurationError, InvalidIdError, PayloadError
@@ -116,7 +117,7 @@ class TestItems:
             (6, "abcde"),
             (MOST, "abcde"),
             (0, ""),
-            (-1, ""),
+            (-1, "abcde"),
         ],
     )
     async def test_a_limit_means_the_latest_in_order(self, session, limit, expected):
@@ -301,3 +302,37 @@ class TestDeletedMeanwhile:
 
         assert texts(await DjangoSession("s").get_items()) == ["a"]
         assert texts(await DjangoSession("t").get_items()) == ["b"]
+
+
+@pytest.mark.parametrize("session_class", [DjangoSession, AdvancedDjangoSession])
+def test_code_that_closes_its_session_goes_on_working(session_class):
+    """As SQLiteSession requires it, and as those that are closed with ``await`` do."""
+    with closing(session_class("s")) as session:
+        asyncio.run(session.add_items([user("a")]))
+
+    async def close() -> None:
+        await session.close()
+
+    asyncio.run(close())
+    assert asyncio.run(session.get_items()) == [user("a")]
+
+
+@pytest.mark.parametrize("session_class", [DjangoSession, AdvancedDjangoSession])
+@pytest.mark.parametrize("limit", [None, -3, -1, 0, 1, 2, 9])
+def test_a_limit_returns_what_it_returns_with_the_sdks_session(session_class, limit):
+    items: Any = [user(str(number)) for number in range(5)]
+    found = []
+    for session in (SQLiteSession("s"), session_class("s")):
+        asyncio.run(session.add_items(list(items)))
+        given = asyncio.run(session.get_items(limit))
+        session.session_settings = SessionSettings(limit=limit)
+        found.append((given, asyncio.run(session.get_items())))
+
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("given", [{"limits": 3}, 3, "limit"])
+def test_wrong_settings_raise_what_the_sdks_session_raises(given):
+    for session_class in (SQLiteSession, DjangoSession):
+        with pytest.raises(TypeError):
+            session_class("s", session_settings=given)
