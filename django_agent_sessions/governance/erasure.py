@@ -48,7 +48,7 @@ from django_agent_sessions.values.owners import EVERYBODY, NOBODY, owner_key
 
 from . import reasons
 from .erased_keys import DETAIL, PersonKeys, destroyed_keys
-from .erasure_receipt import ErasureReceipt, hashed, verify
+from .erasure_receipt import ErasureReceipt, content_hashes, hashed, verify
 from .operation_erasure import delete_exports_of, forget_person
 from .person_data import PersonData
 from .redaction import WholeMessage, redact
@@ -128,6 +128,9 @@ class _Erasure:
     keys: PersonKeys = field(init=False)
     keys_kept: list[str] = field(default_factory=list)
     fork_messages: list[str] = field(default_factory=list)
+    fork_content: set[str] = field(default_factory=set)
+    written_sessions: list[str] = field(default_factory=list)
+    written_messages: list[str] = field(default_factory=list)
     files_left: int = 0
 
     def __post_init__(self) -> None:
@@ -151,7 +154,7 @@ class _Erasure:
         data, rows = self.data, Session.objects.using(self.using)
         # A union, because PostgreSQL reads the whole table for sub-queries joined by OR.
         changed = data.sessions.order_by().values("pk")
-        others = [data.feedback, data.objects.exclude(session=None)]
+        others = [data.feedback, data.objects.exclude(session=None), data.written]
         changed = changed.union(*(other.order_by().values("session") for other in others))
         yield rows.filter(pk__in=changed)
         yield from self.forks
@@ -162,6 +165,7 @@ class _Erasure:
         return {
             "sessions": self.data.sessions.count(),
             "messages": messages.filter(session__owner=self.key).count(),
+            "written_messages": self.data.written.count(),
             "feedback": self.data.feedback.count(),
             "notes": self.data.notes.count(),
             "objects": self.data.objects.count(),
@@ -201,6 +205,7 @@ class _Erasure:
             delete_exports_of(sessions, owner=str(self.key), using=self.using)
         for fork in self.fork_keys if self.how == "redact" else []:
             self._redact_fork(fork, reason, actor)
+        self._redact_written(reason, actor)
         with audit.acting(actor, via=self.via, reason=reason):
             if self.how == "delete":
                 for forks in self.forks:
@@ -248,21 +253,50 @@ class _Erasure:
     def _redact_fork(self, fork: UUID, reason: str, actor: Any) -> None:
         keys = list(self.data.copied_messages(fork).order_by("pk").values_list("pk", flat=True))
         self.fork_messages += [hashed("message", key) for key in keys]
-        for start in range(0, len(keys), _BATCH):
-            scopes = map(WholeMessage, keys[start : start + _BATCH])
-            redact(fork, *scopes, reason=reason, actor=actor, using=self.using)
+        before = content_hashes(fork, self.using)
 
         def clear(current: SessionChange) -> None:
-            holds.refuse_if_held(current.session, "erasing a person")
-            rows = RedactedOriginal.objects.using(self.using).filter(session=fork)
-            for start in range(0, len(keys), _BATCH):
-                batch = keys[start : start + _BATCH]
-                discard_originals(self.using, fork, self._redacted(batch))
-                rows.filter(message__in=batch).delete()
+            self._discard_originals(current, keys)
             clear_copied_content(self.using, current.session)
             current.changed = True
 
+        self._blank(fork, keys, reason, actor)
         change(fork, clear, what=f"erasing a person in session {fork}", using=self.using)
+        self.fork_content |= before - content_hashes(fork, self.using)
+
+    def _redact_written(self, reason: str, actor: Any) -> None:
+        """Redact what the person wrote in the sessions of others, which stay."""
+        rows = self.data.written.order_by("session_id").values_list("session_id", flat=True)
+        sessions: list[UUID] = list(rows.distinct())
+        for session in sessions:
+            written = self.data.written.filter(session=session)
+            keys = list(written.order_by("pk").values_list("pk", flat=True))
+            self.written_sessions.append(hashed("session", session))
+            self.written_messages += [hashed("message", key) for key in keys]
+
+            def forget(current: SessionChange, keys: list[UUID] = keys) -> None:
+                self._discard_originals(current, keys)
+                messages = SessionMessage.objects.using(self.using).filter(pk__in=keys)
+                messages.update_locked(author=self.person)
+                current.changed = True
+
+            self._blank(session, keys, reason, actor)
+            what = f"erasing a person in session {session}"
+            change(session, forget, what=what, using=self.using)
+
+    def _blank(self, session: UUID, keys: list[UUID], reason: str, actor: Any) -> None:
+        for start in range(0, len(keys), _BATCH):
+            scopes = map(WholeMessage, keys[start : start + _BATCH])
+            redact(session, *scopes, reason=reason, actor=actor, using=self.using)
+
+    def _discard_originals(self, current: SessionChange, keys: list[UUID]) -> None:
+        holds.refuse_if_held(current.session, "erasing a person")
+        session = current.session.pk
+        rows = RedactedOriginal.objects.using(self.using).filter(session=session)
+        for start in range(0, len(keys), _BATCH):
+            batch = keys[start : start + _BATCH]
+            discard_originals(self.using, session, self._redacted(batch))
+            rows.filter(message__in=batch).delete()
 
     def _redacted(self, keys: list[UUID]) -> list[UUID]:
         rows = SessionMessage.objects.using(self.using).filter(pk__in=keys)
@@ -325,6 +359,9 @@ class _Erasure:
             sessions=_hashes(keys - set(self.fork_keys)),
             fork_sessions=_hashes(self.fork_keys),
             fork_messages=sorted(self.fork_messages),
+            fork_content=sorted(self.fork_content),
+            written_sessions=sorted(self.written_sessions),
+            written_messages=sorted(self.written_messages),
             held=_hashes(held_keys),
             files_left=self.files_left,
             keys=[] if dry_run else destroyed_keys(self.using, self.person),

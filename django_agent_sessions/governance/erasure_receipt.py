@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import UUID
@@ -22,15 +22,20 @@ from django_agent_sessions.models import (
     FileToDelete,
     MessageFeedback,
     Note,
+    Operation,
     Participant,
     RedactedOriginal,
     Review,
     Session,
+    SessionAgent,
     SessionMessage,
+    SessionMultiAgent,
     ShareLink,
+    Snapshot,
     StoredObject,
     UsageRollup,
 )
+from django_agent_sessions.store.contents import walk
 
 from .erased_keys import existing_keys
 
@@ -56,14 +61,17 @@ class ErasureReceipt:
         by: Name of the user or program that erased; a hash if it was the person.
         event: Primary key of the audit event; empty for a dry run.
         forks: ``"redact"`` or ``"delete"``.
-        counts: Numbers of rows by what they are: ``sessions``, ``messages``, ``feedback``,
-            ``notes`` (which the person wrote, and which stay without the name), ``objects``,
-            ``participations``, ``usage``, ``audit_events``, ``fork_sessions``, ``fork_messages``,
-            ``files``, ``keys``.
+        counts: Numbers of rows by what they are: ``sessions``, ``messages``, ``written_messages``
+            (in sessions of others), ``feedback``, ``notes`` (which the person wrote, and which stay
+            without the name), ``objects``, ``participations``, ``usage``, ``audit_events``,
+            ``fork_sessions``, ``fork_messages``, ``files``, ``keys``.
         sessions: Hashes of the primary keys of the erased sessions, also of the runs before that
             were interrupted.
         fork_sessions: Hashes of the forks of other owners.
         fork_messages: Hashes of the messages that were redacted in them.
+        fork_content: Hashes of the titles, metadata and states that were emptied in them.
+        written_sessions: Hashes of the sessions of others in which the person wrote messages.
+        written_messages: Hashes of these messages, which were redacted.
         held: Hashes of the sessions under legal hold. Only a dry run can have some, because an
             erasure is refused then.
         files_left: Number of files that could not be deleted from their storage;
@@ -84,6 +92,9 @@ class ErasureReceipt:
     sessions: Sequence[str]
     fork_sessions: Sequence[str]
     fork_messages: Sequence[str]
+    fork_content: Sequence[str]
+    written_sessions: Sequence[str]
+    written_messages: Sequence[str]
     held: Sequence[str]
     files_left: int
     keys: Sequence[str]
@@ -97,6 +108,7 @@ class ErasureReceipt:
         labels = {
             "sessions": pgettext("agent", "Sessions"),
             "messages": _("Messages"),
+            "written_messages": _("Messages in sessions of others"),
             "feedback": _("Ratings and comments"),
             "notes": _("Notes that lose the name"),
             "objects": _("Stored objects"),
@@ -186,18 +198,43 @@ def _problems(receipt: Mapping[str, Any], secret: Any, using: str) -> Iterator[s
     found = {hashed("session", key, secret=secret): key for key in originals.distinct()}
     if erased & (present.keys() | found.keys()):
         yield "an erased session is in the database"
+    yield from _written_problems(receipt, secret, using)
     forks_found = [key for digest, key in present.items() if digest in forks]
     if receipt["forks"] == "delete":
         if forks_found:
             yield "a deleted fork is in the database"
         return
+    content = set(receipt["fork_content"])
     for fork in forks_found:
         messages = SessionMessage.objects.using(using).filter(session=fork, redacted_at=None)
         if _present(messages, "message", set(receipt["fork_messages"]), secret):
             yield "a redacted message of a fork is in the database again"
+        if content and content & content_hashes(fork, using, secret=secret):
+            yield "a title, metadata or a state of a fork is in the database again"
 
 
-def _person_columns(using: str) -> Iterator[tuple[str, QuerySet[Any]]]:
+def _written_problems(receipt: Mapping[str, Any], secret: Any, using: str) -> Iterator[str]:
+    wanted = set(receipt["written_messages"])
+    sessions = Session.objects.using(using) if wanted else Session.objects.none()
+    for key in _present(sessions, "session", set(receipt["written_sessions"]), secret).values():
+        messages = SessionMessage.objects.using(using).filter(session=key, redacted_at=None)
+        if _present(messages, "message", wanted, secret):
+            yield "a redacted message of the person in another user's session is there again"
+
+
+def content_hashes(session: UUID, using: str, *, secret: Any = None) -> set[str]:
+    """Return hashes of the title, metadata, states, snapshots and objects of a session."""
+    row = Session.objects.using(using).filter(pk=session).first()
+    models = (Session, SessionAgent, SessionMultiAgent, Snapshot, StoredObject)
+    return {
+        hashed("content", f"{copy.key}:{name}:{value!r}", secret=secret)
+        for copy in (() if row is None else walk(using, row, *models))
+        for name, value in copy.values.items()
+        if value
+    }
+
+
+def _person_columns(using: str) -> Iterator[tuple[str, Iterable[Any]]]:
     """Yield the columns that have an owner's key, with their values."""
     owned = UsageRollup.objects.using(using).filter(dimension__in=UsageRollup.Dimension.of_owners())
     columns: list[tuple[str, QuerySet[Any], str]] = [
@@ -212,11 +249,16 @@ def _person_columns(using: str) -> Iterator[tuple[str, QuerySet[Any]]]:
         ("roles", Participant.objects.using(using), "user_id"),
         ("roles", Participant.objects.using(using), "added_by"),
         ("share links", ShareLink.objects.using(using), "created_by"),
+        ("messages", SessionMessage.objects.using(using).exclude(author=""), "author"),
+        ("operations", Operation.objects.using(using), "started_by"),
         ("audit events", AuditEvent.objects.using(using), "actor_id"),
     ]
     for what, rows, column in columns:
         values = rows.exclude(**{column: None}).order_by().values_list(column, flat=True)
         yield what, values.distinct()
+    criteria = Operation.objects.using(using).order_by().values_list("criteria", flat=True)
+    owners = (each.get("filters", {}).get("owner", ()) for each in criteria)
+    yield "operations on the sessions", {key for keys in owners for key in keys}
 
 
 def _present(rows: QuerySet[Any], kind: str, wanted: set[str], secret: Any) -> dict[str, UUID]:

@@ -48,6 +48,13 @@ class PersonData:
         return MessageFeedback.objects.using(self.using).filter(user=str(self.key))
 
     @property
+    def written(self) -> QuerySet[SessionMessage]:
+        """The messages that the person wrote in sessions of others, and their copies in forks."""
+        rows = SessionMessage.objects.using(self.using).filter(author=str(self.key))
+        written: QuerySet[SessionMessage] = rows.exclude(session__owner=self.key)
+        return written
+
+    @property
     def notes(self) -> Any:
         """The notes that the person wrote, in the sessions of others too."""
         return Note.objects.using(self.using).filter(author_id=str(self.key))

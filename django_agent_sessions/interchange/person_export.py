@@ -55,6 +55,7 @@ _FEEDBACK = ("id", "session_id", "message_id", "source", "value", "created_at", 
 _SNAPSHOT = ("id", "agent_id", "multi_agent_id", "snapshot_id", "branch", "created_at")
 _OBJECT = ("id", "namespace", "scope", "session_id", "key", "size", "created_at", "updated_at")
 _COPY = ("id", "agent_id", "branch", "message_id", "source", "role", "created_at")
+_WRITTEN = ("id", "session_id", "message_id", "role", "external_id", "created_at")
 _EVENT = ("id", "action", "session", "target", "created_at")
 _PARTICIPATION = ("id", "session_id", "role", "added_at")
 _LINK = ("id", "session_id", "created_at", "expires_at", "revoked_at")
@@ -79,6 +80,7 @@ sessions/KEY/session.jsonl      the same session, complete, for programs
 sessions/KEY/session.blobs/     its images, documents and recordings, by their SHA-256
 sessions/KEY/snapshots.jsonl    states of its agents at earlier times
 forks/KEY.jsonl                 copies of the person's messages in sessions that others own
+written.jsonl                   messages of the person in sessions that others own
 objects.jsonl, objects/KEY      data that agents stored
 feedback.jsonl                  ratings and comments of the person
 participations.jsonl            sessions of others that the person reads or writes
@@ -112,6 +114,7 @@ class PersonExport(Iterator[bytes]):
             yield from self._session(key)
         for fork in self._person.forks():
             yield f"forks/{fork}.jsonl", encode_in_chunks(self._fork(fork))
+        yield "written.jsonl", encode_in_chunks(self._written())
         yield "objects.jsonl", encode_in_chunks(self._rows(self._objects(), _OBJECT))
         for (key,) in each_row(self._objects()):
             yield f"objects/{key}", object_pieces(self._person.using, key)
@@ -136,6 +139,7 @@ class PersonExport(Iterator[bytes]):
             "exported_at": timezone.now().isoformat(),
             "counts": {
                 "sessions": person.sessions.count(),
+                "written": person.written.count(),
                 "objects": self._objects().count(),
                 "feedback": person.feedback.count(),
             },
@@ -189,6 +193,10 @@ class PersonExport(Iterator[bytes]):
         yield _line({"copies_of": str(self._person.key), "in_session": str(fork)})
         copies = self._person.copied_messages(fork)
         for row in each_message(copies, "pk", _COPY, content=VISIBLE_TEXT):
+            yield json_object(row, ["content"]) + "\n"
+
+    def _written(self) -> Iterator[str]:
+        for row in each_message(self._person.written, "pk", _WRITTEN, content=VISIBLE_TEXT):
             yield json_object(row, ["content"]) + "\n"
 
     # --- other rows --------------------------------------------------------------------------

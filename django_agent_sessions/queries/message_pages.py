@@ -75,6 +75,7 @@ class MessagePreview:
     updated_at: datetime
     run_id: UUID | None
     revision: int
+    author: str
     size: int
     """Size of the payload in bytes."""
 
@@ -261,6 +262,7 @@ _COLUMNS = [
     "updated_at",
     "run_id",
     "revision",
+    "author",
     "size",
     "original",
 ]

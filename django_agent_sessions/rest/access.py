@@ -210,10 +210,11 @@ class SessionAccess:
     def may_review(self, session: Session) -> bool:
         """Return whether the user may see notes, labels and the state of a review.
 
-        Owners and participants may not.
+        Owners and participants may not, also with ``?scope=all``.
         """
         reach = reach_of(self.request.user, *REVIEWING)
-        return self.role_in(session) is None and reach.includes(session)
+        has_role = self.role_in(session) or role_in(self.request.user, session)
+        return has_role is None and reach.includes(session)
 
     def may_write(self, session: Session) -> bool:
         """Return whether the user may add messages: owners who may change it, and writers."""

@@ -152,6 +152,8 @@ class SharedPagination(MessagePagination):
 class SharedSessionView(SharedAPI, MessageListMixin, viewsets.GenericViewSet[Any]):
     """The session of a link: the title and a page of messages."""
 
+    shows_authors = False
+
     queryset = SessionMessage.objects.none()
     serializer_class = MessageSerializer
     pagination_class = SharedPagination

@@ -22,6 +22,7 @@ from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import MAX_ID_LENGTH, new_id, validate_id
 from django_agent_sessions.values.prices import cost_of
 from django_agent_sessions.values.records import MessageRecord, NewMessage, Usage
+from django_agent_sessions.values.run_context import current_run
 
 from ._mask_on_write import mask_on_write
 
@@ -99,6 +100,8 @@ class MessageRow:
                 cache_write_tokens=usage.cache_write_tokens,
             )
         self.external_id, self.author = _names(message)
+        if not self.author and self._summary.role == "user":
+            self.author = current_run().author
 
     @property
     def hashes(self) -> set[str]:

@@ -16,10 +16,13 @@ class RunContext(NamedTuple):
         run_id: Id of the invocation, for the messages that agents write, and those that are
             appended without another one.
         actor: The actor, for the audit trail: a user, or the name of a program.
+        author: The primary key, as text, of the user who writes in another user's session. New
+            messages with the role ``user`` get it, unless they have an author of their own.
     """
 
     run_id: UUID | None = None
     actor: Any = None
+    author: str = ""
 
 
 WriteKind: TypeAlias = Literal[
@@ -53,16 +56,21 @@ def current_run() -> RunContext:
 
 
 @contextmanager
-def run_context(run_id: UUID | None = None, actor: Any = None) -> Iterator[RunContext]:
+def run_context(
+    run_id: UUID | None = None, actor: Any = None, author: str = ""
+) -> Iterator[RunContext]:
     """Set the run for a block of code, including the threads that the store uses in it.
 
     Args:
         run_id: See :class:`RunContext`; by default that of the block around it.
         actor: See :class:`RunContext`; by default that of the block around it.
+        author: See :class:`RunContext`; by default that of the block around it.
     """
     outer = _current.get()
     run = RunContext(
-        outer.run_id if run_id is None else run_id, outer.actor if actor is None else actor
+        outer.run_id if run_id is None else run_id,
+        outer.actor if actor is None else actor,
+        author or outer.author,
     )
     token = _current.set(run)
     try:

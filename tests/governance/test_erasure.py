@@ -134,6 +134,7 @@ def test_no_word_and_no_name_of_the_person_is_stored_and_the_receipt_verifies(pe
     assert {**receipt.counts, "audit_events": 0} == {
         "sessions": 1,
         "messages": 4,
+        "written_messages": 0,
         "feedback": 1,
         "notes": 0,
         "objects": 1,

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from django_agent_sessions import SessionStore
-from django_agent_sessions.governance import reviews
+from django_agent_sessions.governance import reviews, sharing
 from django_agent_sessions.models import Note, Session, SessionMessage
 from django_agent_sessions.models.permissions import REVIEWING
 from tests.admin.people import staff
@@ -68,6 +68,16 @@ def test_an_owner_with_the_permission_does_not_export_what_colleagues_wrote(clie
     client.force_login(grace)
     text = content_of(client.get(f"/api/sessions/{session.id}/export/?as=jsonl"))
     assert "plantednote" not in text
+
+
+def test_a_participant_with_the_permission_does_not_export_them_by_any_scope(client, talk, ada):
+    clerk = staff("clerk", *REVIEWING, "export")
+    sharing.add_participant(talk.pk, clerk, "reader", actor=ada)
+    client.force_login(clerk)
+    for scope in ("", "&scope=all", "&scope=shared"):
+        answer = client.get(f"/api/sessions/{talk.pk}/export/?as=jsonl{scope}")
+        text = (b"".join(answer.streaming_content) if answer.streaming else answer.content).decode()
+        assert hidden(text), scope
 
 
 @pytest.mark.parametrize("permission", ["review_session", "redact"])

@@ -25,6 +25,7 @@ from django_agent_sessions.admin.formatting import (
     join_html,
 )
 from django_agent_sessions.conf import get_settings
+from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.content.role_labels import OTHER_ROLE, ROLE_LABELS
 from django_agent_sessions.queries.message_pages import MessagePreview
 from django_agent_sessions.values.prices import cost_of
@@ -153,6 +154,9 @@ class Markup(PieceMarkup):
         if row.branch:
             branch = _("branch %(branch)s") % {"branch": localize(row.branch)}
             parts.append(html("\n    <span>{}</span>", branch))
+        if row.author:
+            author = _("by user %(user)s") % {"user": displayable(row.author)}
+            parts.append(html("\n    <bdi>{}</bdi>", author))
         parts.extend(self._figures(row))
         if row.redacted_at:
             parts.append(self._redacted_mark(entry))

@@ -206,7 +206,7 @@ def _original_pieces(viewer: Viewer, message: UUID) -> list[PartViewModel]:
     now = timezone.now()
     row = MessagePreview(
         *(message, agent, 0, 0, "", None, None, None, None, None, "", None, None),
-        *(now, now, None, 0, size, False),
+        *(now, now, None, 0, "", size, False),
     )
     return TranscriptBuilder({agent: AgentLabel(agent, "", dialect, 0)}).payload(row, payload)
 

@@ -50,19 +50,27 @@ class MessageContext:
 
     ``agents`` holds agent ids and dialects by primary key. ``media_url`` has ``{message}`` in place
     of the message's id, and is empty if media are not served. ``raw`` adds the stored payload.
+    Without ``authors``, the keys of users are left out.
     """
 
     session: UUID
     agents: Mapping[UUID, tuple[str, Dialect]]
     media_url: str = ""
     raw: bool = False
+    authors: bool = True
 
     @classmethod
     def of(
-        cls, session: Session, using: str, *, media_url: str = "", raw: bool = False
+        cls,
+        session: Session,
+        using: str,
+        *,
+        media_url: str = "",
+        raw: bool = False,
+        authors: bool = True,
     ) -> MessageContext:
         """Read the agents of a session."""
-        return cls(session.pk, read_agents([session.pk], using), media_url, raw)
+        return cls(session.pk, read_agents([session.pk], using), media_url, raw, authors)
 
     def agent_of(self, row: MessagePreview) -> tuple[str, Dialect]:
         """Return the id and the dialect of a message's agent, which may have been added since."""
@@ -122,6 +130,9 @@ class MessageSerializer(serializers.Serializer[MessagePreview]):
         source="message_id", help_text="The position on that branch, from 0."
     )
     role = DisplayableField(help_text="user, assistant, system, tool, or empty.")
+    author = DisplayableField(
+        help_text="The key of the user who wrote it, if that is not the session's owner."
+    )
     revision = serializers.IntegerField(help_text="How often the message was changed.")
     run_id = serializers.UUIDField(
         allow_null=True, help_text="The same for all messages of one invocation of an agent."
@@ -163,6 +174,8 @@ def represent_message(row: MessagePreview, reading: MessageContext) -> dict[str,
         "corrupt": corrupt,
         "parts": [],
     }
+    if not reading.authors:
+        data["author"] = ""
     if not row.read:
         data["parts"] = [_part(Part(PartKind.TEXT, text=row.head), (), "")] if row.head else []
     elif not corrupt:

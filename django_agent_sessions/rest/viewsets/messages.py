@@ -63,6 +63,9 @@ from django_agent_sessions.rest.serializers.messages import (
 class MessageListMixin(SessionAPI):
     """A page of messages; mixed into viewsets."""
 
+    shows_authors: ClassVar[bool] = True
+    """Whether messages name the users who wrote them."""
+
     def media_url(self) -> str:
         """Return the URL of media with ``{message}`` for a message's id."""
         return media_url(self)
@@ -76,7 +79,11 @@ class MessageListMixin(SessionAPI):
         """
         view: Any = self
         reading = MessageContext.of(
-            row, self.using, media_url=self.media_url(), raw=boolean_parameter(self.request, RAW)
+            row,
+            self.using,
+            media_url=self.media_url(),
+            raw=boolean_parameter(self.request, RAW),
+            authors=self.shows_authors,
         )
         scope = replace(scope_of(reading), eager=True)
         window = view.paginator.read(self.request, scope, view=self)

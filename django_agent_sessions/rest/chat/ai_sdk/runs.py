@@ -15,6 +15,7 @@ from typing import Any
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 
 from django_agent_sessions.rest.streaming import close_idle_connections
+from django_agent_sessions.values.run_context import run_context
 
 from .answers import Answer, ReplayBuffer
 from .chat import Chat
@@ -103,7 +104,9 @@ class Run:
         if self.chat.stopping.is_set():
             self._stop.set()
         self._failed = True
-        self._thread = AnswerThread()
+        user = self.chat.user
+        with run_context(author="" if self.chat.owner is user else str(user.pk)):
+            self._thread = AnswerThread()
         self._writer.begin(self.answer.id)
         self._task = loop.create_task(self._run(), context=self._thread.context)
         self._task.add_done_callback(self._close)

@@ -215,6 +215,19 @@ def test_reading_somebody_elses_messages_takes_permissions_and_is_recorded(
     assert stranger.http.get("strands/c-1/messages?scope=all").status_code == 404
 
 
+@pytest.mark.parametrize("name", ["strands", "openai"])
+def test_a_writers_question_has_its_author(browser, stranger, bob, name):
+    browser.ask(name, "c-1", "Hello")
+    session = Session.objects.get()
+    sharing.add_participant(session.pk, bob, "writer")
+
+    stranger.ask(name, str(session.pk), "And I say hello")
+
+    rows = SessionMessage.objects.filter(session=session).order_by("pk")
+    authors = rows.values_list("role", "author")
+    assert [*authors] == [("user", ""), ("assistant", ""), ("user", str(bob.pk)), ("assistant", "")]
+
+
 @pytest.mark.parametrize("role", ["reader", "writer"])
 def test_a_participant_who_resumes_an_answer_is_recorded_once(browser, stranger, bob, role, gate):
     name = uuid4().hex
