@@ -6,6 +6,7 @@ import copy
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -286,13 +287,20 @@ class SessionOperations:
         # The agent's loop may change the state meanwhile, which must be written again then.
         current = fingerprint(agent)
         state = formats.agent_state(SessionAgent.from_agent(agent))
+        # An override of `sync_agent` may change what was set since the agent was built.
+        deferred = not self.state_with_messages and self.loaded_agents is not None
+        if deferred:
+            state = replace(state, state={})
         with self._name_in_error(f"the state of agent {agent.agent_id!r}"):
             record = self._start(conversation, agent, state, epoch) or self.store.agents.open(
                 self.open(), agent.agent_id, dialect=dialects.STRANDS, data=state
             )
         check_dialect(record, dialects.STRANDS)
         conversation.record = record
-        conversation.mark_synced(NewState(state, current, None))
+        if deferred:
+            conversation.known_state = state
+        else:
+            conversation.mark_synced(NewState(state, current, None))
         return record
 
     def _start(

@@ -15,6 +15,7 @@ from strands.session import FileSessionManager, SnapshotSessionManager
 from strands.session.session_manager import SessionManager
 from strands.types.session import SessionMessage as StrandsMessage
 
+from django_agent_sessions import run_orm
 from django_agent_sessions.adapters.strands import DjangoSessionManager, DjangoStorage
 from django_agent_sessions.exceptions import ConfigurationError, UnreadableStateError
 from django_agent_sessions.governance.redaction import Find, redact
@@ -50,22 +51,22 @@ class TestOverrides:
     def test_a_message_that_is_changed_before_it_is_written_is_restored_so(self, base):
         class Masking(base):  # type: ignore[valid-type, misc] # either manager
             def append_message(self, message: Any, agent: Any, **kwargs: Any) -> None:
-                if "4111" in str(message):
-                    message = {**message, "content": [{"text": "[number]"}]}
+                if "swordfish" in str(message):
+                    message = {**message, "content": [{"text": "[word]"}]}
                 super().append_message(message, agent, **kwargs)
 
         live = agent(Masking("s"))
-        live("my card is 4111")
+        live("the word is swordfish")
         live("thanks")
 
         assert texts(agent(Masking("s")).messages) == [
-            "[number]",
-            "[number]",
+            "[word]",
+            "[word]",
             "thanks",
             "You said: thanks",
         ]
-        assert texts(live.messages)[0] == "my card is 4111"
-        assert columns_containing("4111") == []
+        assert texts(live.messages)[0] == "the word is swordfish"
+        assert columns_containing("swordfish") == []
         assert Session.objects.count() == 0 or len(stored("s", "a")) == 4
 
     def test_a_message_made_anew_stands_for_the_agent_s(self, base):
@@ -120,6 +121,25 @@ class TestOverrides:
         assert Cleaning.calls == 5
         assert agent(Cleaning("s")).state.get() == {"user": "Ada"}
         assert columns_containing("plantedsecret") == []
+
+    def test_sync_agent_sees_a_state_before_it_is_written(self):
+        seen: list[list[str]] = []
+
+        class Cleaning(DjangoSessionManager):
+            def sync_agent(self, agent: Any, **kwargs: Any) -> None:
+                seen.append(run_orm(lambda: columns_containing("plantedsecret")))
+                agent.state.delete("token")
+                super().sync_agent(agent, **kwargs)
+
+        for manager in (Cleaning("s"), asyncio.run(Cleaning.load("t"))):
+            live = agent(manager)
+            live.state.set("token", "plantedsecret")
+            live.state.set("user", "Ada")
+            live("Hello")
+
+        assert seen == [[]] * 6
+        assert agent(Cleaning("s")).state.get() == {"user": "Ada"}
+        assert agent(Cleaning("t")).state.get() == {"user": "Ada"}
 
     def test_sync_agent_that_writes_nothing_leaves_the_state_as_it_was(self, base):
         class Silent(base):  # type: ignore[valid-type, misc] # either manager
@@ -192,8 +212,8 @@ class Around(SessionManager):
     def append_message(self, message: Any, agent: Any, **kwargs: Any) -> None:
         if "hide" in str(message):
             return
-        if "4111" in str(message):
-            message = {"role": message["role"], "content": [{"text": "[number]"}]}
+        if "swordfish" in str(message):
+            message = {"role": message["role"], "content": [{"text": "[word]"}]}
         self.inner.append_message(message, agent, **kwargs)
 
     def sync_agent(self, agent: Any, **kwargs: Any) -> None:
@@ -213,7 +233,7 @@ class Around(SessionManager):
 class TestDelegation:
     def test_a_conversation_is_restored_as_from_files(self, base):
         live = agent(Around(base("s")), call("add", a=1, b=2), "Three.", "I hide.", "Bye.")
-        for prompt in ("1 + 2?", "my card is 4111", "please hide"):
+        for prompt in ("1 + 2?", "the word is swordfish", "please hide"):
             live(prompt)
         live.state.set("seen", True)
         live.state.set("token", "plantedsecret")
@@ -225,14 +245,14 @@ class TestDelegation:
             "call add",
             "result 3",
             "Three.",
-            "[number]",
+            "[word]",
             "Bye.",
             "Good bye",
             "You said: Good bye",
         ]
         assert restored.state.get() == {"sums": 1, "seen": True}
         assert columns_containing("plantedsecret") == []
-        assert columns_containing("4111") == []
+        assert columns_containing("swordfish") == []
 
     def test_usage_is_counted_and_each_turn_has_its_run(self):
         live = build(call("add", a=1, b=2), "3", session_manager=Around(DjangoSessionManager("s")))
