@@ -18,7 +18,7 @@ from django_agent_sessions.values.records import AgentRecord
 
 from .branch_session import INITIAL_BRANCH, BranchMemory, BranchSession, CurrentBranch
 from .fifo_lock import FifoLock
-from .session import DjangoSession, resolve_limit
+from .session import DjangoSession, resolve_limit, resolve_turn_limit
 from .turn_queries import (
     contains_text,
     cost_as_dict,
@@ -80,16 +80,18 @@ class AdvancedDjangoSession(DjangoSession):
         limit: int | None = None,
         branch_id: str | None = None,
         *,
+        turn_limit: int | None = None,
         wrapper: _Context | None = None,
     ) -> list[TResponseInputItem]:
         """Return the conversation on a branch, oldest item first; empty if there is no such branch.
 
         ``limit`` returns the latest items only: 0 none, a negative one all, and None the number in
-        ``session_settings``.
+        ``session_settings``; ``turn_limit`` the latest turns only.
         """
         latest = resolve_limit(limit, self.session_settings)
-        read = self._reader(wrapper, latest)
-        if latest == 0:
+        turns = resolve_turn_limit(turn_limit, self.session_settings)
+        read = self._reader(wrapper, latest, turns)
+        if 0 in (latest, turns):
             return []
         place = self._place_of(branch_id)
         result = await self._ask(

@@ -74,6 +74,16 @@ def open_calls(items: Sequence[Any]) -> dict[int, Link]:
     return {index: link for index, link in calls if link is not None and link not in answered}
 
 
+def start_of_turns(found: Sequence[PositionedPayload], turns: int) -> int:
+    """Return the index at which the latest turns begin; 0 if there are not more."""
+    begins = [
+        index
+        for index, placed in enumerate(found)
+        if isinstance(placed.payload, dict) and placed.payload.get("role") == "user"
+    ]
+    return begins[-turns] if turns <= len(begins) else 0
+
+
 def _orphaned_results(items: Sequence[Any]) -> set[int]:
     """Return the indexes of results whose calls are not before them.
 

@@ -27,7 +27,7 @@ from django_agent_sessions.values.run_context import current_run
 from .compaction import Compaction
 from .compaction_runs import CompactionRuns
 from .item_redaction import redact_openai_item
-from .model_history import items_for_model
+from .model_history import items_for_model, start_of_turns
 from .run_states import RunStates
 from .run_usage import RunUsage
 
@@ -54,6 +54,12 @@ def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings
     if unknown := (given or {}).keys() - {each.name for each in fields(SessionSettings)}:
         raise TypeError(f"session_settings has no {', '.join(sorted(map(str, unknown)))}")
     return SessionSettings(**(given or {}))
+
+
+def resolve_turn_limit(turn_limit: int | None, settings: SessionSettings | None) -> int | None:
+    """Return how many turns to read, None for all; not every release's settings have it."""
+    turns = getattr(settings, "turn_limit", None) if turn_limit is None else turn_limit
+    return None if turns is not None and turns < 0 else turns
 
 
 class _Closed:
@@ -174,7 +180,11 @@ class DjangoSession(RunStates):
         self._memory.model = name
 
     async def get_items(
-        self, limit: int | None = None, *, wrapper: _Context | None = None
+        self,
+        limit: int | None = None,
+        *,
+        turn_limit: int | None = None,
+        wrapper: _Context | None = None,
     ) -> list[TResponseInputItem]:
         """Return the conversation, oldest item first; redacted items in their redacted version.
 
@@ -185,14 +195,17 @@ class DjangoSession(RunStates):
         Args:
             limit: The number of latest items; 0 for none, a negative number for all, None for the
                 number in ``session_settings``.
+            turn_limit: The number of latest turns, each a user's message and what follows it; 0,
+                negative numbers and None as for ``limit``. With both, both apply.
             wrapper: The context of the run, which the Runner passes.
 
         Raises:
             SessionNotFoundError: The session has another owner.
         """
         latest = resolve_limit(limit, self.session_settings)
-        read = self._reader(wrapper, latest)
-        if latest == 0:
+        turns = resolve_turn_limit(turn_limit, self.session_settings)
+        read = self._reader(wrapper, latest, turns)
+        if 0 in (latest, turns):
             return []
         items = await self._run(lambda s: s.on_conversation(partial(read, s)), wrapper)
         return items or []
@@ -360,18 +373,19 @@ class DjangoSession(RunStates):
         return replace(given, input=items)
 
     def _reader(
-        self, wrapper: _Context | None, latest: int | None
+        self, wrapper: _Context | None, latest: int | None, turns: int | None
     ) -> Callable[[ConversationSession, AgentRecord], list[Any] | None]:
         """Return a function for a database thread that reads a conversation."""
         begins = self._usage.begin(wrapper) and wrapper is not None and not wrapper.usage.requests
         # A run reads its end later, to compare that with what it has written.
         is_history = wrapper is not None and (latest is None or begins)
-        return partial(self._read_items, wrapper, latest, is_history)
+        return partial(self._read_items, wrapper, latest, turns, is_history)
 
     def _read_items(
         self,
         wrapper: _Context | None,
         latest: int | None,
+        turns: int | None,
         is_history: bool,
         session: ConversationSession,
         agent: AgentRecord,
@@ -381,6 +395,8 @@ class DjangoSession(RunStates):
         before = None
         if latest is not None and len(found) > latest:
             before, *found = found
+        if turns is not None and (start := start_of_turns(found, turns)):
+            before, found = found[start - 1], found[start:]
         if wrapper is not None and self._compactions is not None:
             self._compactions.record_read(wrapper, session, agent, found)
         if not is_history:
