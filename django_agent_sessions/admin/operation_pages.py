@@ -13,6 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path
 from django.utils import timezone
+from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 
@@ -42,9 +43,12 @@ class OperationAdmin(ReadOnlyAdmin):
     list_filter = ("kind",)
     actions = None
 
+    class Media:
+        css = {"all": ("agent_sessions/list.css",)}
+
     @admin.display(description=_("state"))
     def state_now(self, operation: Operation) -> Any:
-        return operation.status_at(timezone.now()).label
+        return capfirst(operation.status_at(timezone.now()).label)
 
     @admin.display(description=_("started"))
     def started(self, operation: Operation) -> Any:

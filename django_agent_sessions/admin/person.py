@@ -21,6 +21,7 @@ from django.db.models import Count, Q, Sum
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext
 
@@ -48,6 +49,7 @@ from .formatting import (
 )
 from .pages import ReasonForm, admin_url, error_text, parse_key_or_404, private_path, render
 from .permissions import SessionPermission, may_act, reach, require
+from .titles import with_shown_titles
 from .usage_tables import (
     UsageColumn,
     UsageRow,
@@ -249,7 +251,14 @@ def _months(person: _Person) -> UsageTable | None:
     names += [_("p50"), _("p95"), *([_("Cost")] if has_prices() else [])]
     empty = _("Nothing was counted in the last twelve months.")
     columns = [*map(UsageColumn, names)]
-    return UsageTable("months", _("Usage by month"), columns, lines, utc_note(), empty)
+    return UsageTable("months", _("Usage by month"), columns, lines, _counted_note(), empty)
+
+
+def _counted_note() -> str:
+    """Return until when usage was counted: the figures above are those of now."""
+    until = usage.counted_until()
+    counted = _("Counted until %s.") % format_moment(until) if until else ""
+    return " ".join(filter(None, (counted, utc_note())))
 
 
 def _ratings(person: _Person) -> tuple[UsageTable, UUID | None]:
@@ -262,16 +271,19 @@ def _ratings(person: _Person) -> tuple[UsageTable, UUID | None]:
     if before:
         rows = rows.filter(pk__lt=before)
     columns = ("id", "value", "source", "updated_at", "message_id", "session_id")
-    page = list(rows.order_by("-pk").values_list(*columns, "session__session_id")[: ROWS + 1])
+    page = list(rows.order_by("-pk").values_list(*columns)[: ROWS + 1])
+    sessions = Session.objects.using(person.data.using).filter(pk__in={row[-1] for row in page})
+    named = with_shown_titles(person.request, sessions.defer("metadata", "origin"))
+    titles: dict[UUID, str] = {row.pk: row.shown_title for row in named}  # type: ignore[attr-defined] # as set
     labels = dict(MessageFeedback.Value.choices)
     lines = [
         UsageRow(
-            displayable(name),
-            [str(labels[value]), displayable(source), format_moment(moment)],
+            titles.get(session, ""),
+            [capfirst(str(labels[value])), displayable(source), format_moment(moment)],
             "",
             f"{admin_url(admin, 'session_change', session)}?at={message}#m-{message}",
         )
-        for _key, value, source, moment, message, session, name in page[:ROWS]
+        for _key, value, source, moment, message, session in page[:ROWS]
     ]
     heads = [*map(UsageColumn, (_("Message in"), _("Rating"), _("Source"), _("Changed")))]
     table = UsageTable("ratings", _("Ratings"), heads, lines, empty=_("No ratings."), bars=False)

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest
+from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions.content.dialects import displayable
@@ -44,7 +45,8 @@ class ReviewFilter(InputFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
         whose = [("mine", _("Assigned to me")), ("unassigned", _("Unassigned"))]
-        return [*Review.State.choices, *whose]
+        states = [(value, capfirst(label)) for value, label in Review.State.choices]
+        return [*states, *whose]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
         value, (assignee, label) = self.value(), map(self.text, self.names())

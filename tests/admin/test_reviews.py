@@ -89,7 +89,7 @@ def test_a_reviewer_sets_state_assignee_labels_and_adds_a_note(client, talk, gra
     assert client.post(form(talk), {"text": "Was it promised?\nAsk."}).status_code == 302
 
     text = section(shown(client, page(talk)))
-    for words in ("in review", "assigned to alan", "refund", "Was it promised? Ask.", "grace"):
+    for words in ("In review", "assigned to alan", "refund", "Was it promised? Ask.", "grace"):
         assert words in text
     assert Note.objects.get().message is None
     review_page = shown(client, form(talk))

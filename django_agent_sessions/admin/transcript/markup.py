@@ -13,7 +13,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_agent_sessions.admin.formatting import (
-    DAY,
     MINUTE,
     NOTHING,
     SECOND,
@@ -57,7 +56,7 @@ class Markup(PieceMarkup):
             '    <span class="as-dot" aria-hidden="true"></span>\n'
             '    <span class="as-who">{}</span>\n'
             '    <span class="as-agent-label"><span class="as-visually-hidden">{}</span> {}</span>'
-            '\n    <time class="as-time" datetime="{}" title="{}">{} {}</time>\n'
+            '\n    <time class="as-time" datetime="{}" title="{}">{}</time>\n'
             "  </header>{}\n</article>\n",
             turn.role or "other",
             localize(turn.voice.colour),
@@ -67,8 +66,7 @@ class Markup(PieceMarkup):
             turn.voice.name,
             self._moment(began, "c"),
             self._moment(began, SECOND),
-            self._moment(began, DAY),
-            self._moment(began, "H:i:s"),
+            self._moment(began, MINUTE),
             join_html(self._group(group) for group in turn.stretches),
         )
 
