@@ -279,6 +279,7 @@ class SessionAgent(SessionRelated):
             "window": ContentKind.VARIANTS,
             "agent_id": ContentKind.ID,
             "dialect": ContentKind.NONE,
+            "removed_messages": ContentKind.NONE,
         },
         name="agent_id",
         # After the messages, of which a window can have variants.

@@ -58,6 +58,8 @@ class MessageSearch:
     def search(self, copy: Copy, family: MessageCopies | None) -> RowFindings:
         """Search a message; ``family`` are the scopes for it and its copies, if any."""
         found = RowFindings(self._groups, copy)
+        for name in copy.columns.ids:
+            found.keep_id(getattr(copy.row, name), found.place(name))
         dialect: str = copy.row.dialect  # type: ignore[attr-defined] # an annotation
         message, redact_message = self._with_binaries(found, family)
         current = message if redact_message is None else redact_message
