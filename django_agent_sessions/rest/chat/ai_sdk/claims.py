@@ -94,7 +94,7 @@ class Claims:
                 refusal = Refusal.BUSY if earlier is None else Refusal.SENT
             elif earlier is None:
                 refusal = Refusal.EDITED if answer.is_known else None
-            elif not earlier["answered"]:
+            elif not earlier.get("answered"):
                 before = _parse_key(earlier["before"])
                 found = await stored(before)
                 if found is not Stored.ANSWER:
