@@ -50,7 +50,9 @@ Measure = Callable[[int], Seconds]
 def main() -> int:
     """Run it; return 0 if every budget was kept."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pages", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="short: does everything run?")
+    parser.add_argument(
+        "--quick", action="store_true", help="does everything run? Without budgets of time"
+    )
     quick = parser.parse_args().quick
     rounds, times, long = (1, 2, 200) if quick else (5, 20, LONG)
     with postgresql.database(DATABASE), override_settings(ROOT_URLCONF="benchmarks.pages.plain"):
@@ -69,7 +71,9 @@ def main() -> int:
             "lrlrrrrl",
         )
     )
-    return int(any(row[-1] == verdict(False) for row in rows))
+    # Times of a few requests mean nothing; numbers of statements do.
+    judged = [row for row in rows if not quick or row[0] in MOST_STATEMENTS]
+    return int(any(row[-1] == verdict(False) for row in judged))
 
 
 def _rest(rounds: int, times: int) -> Iterator[list[str]]:

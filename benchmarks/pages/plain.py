@@ -11,7 +11,9 @@ from django.urls import include, path
 
 from benchmarks.scale.urls import urlpatterns as scale_urls
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.models.titles import last_text
 from django_agent_sessions.rest.chat.ai_sdk import chat_urls
+from django_agent_sessions.values.prices import amount_text
 
 from .chats import EchoChat
 
@@ -21,7 +23,8 @@ COUNT = 50
 @login_required
 def plain_sessions(request: HttpRequest) -> JsonResponse:
     """The page of the API's list, as a Django project would write it by hand."""
-    rows: Any = Session.objects.filter(owner=request.user).order_by("-last_activity_at", "-pk")
+    mine = Session.objects.filter(owner=request.user).order_by("-last_activity_at", "-pk")
+    rows: Any = mine.with_display_title().annotate(last_text=last_text())
     return JsonResponse({"results": [_session(row) for row in rows.defer("metadata")[:COUNT]]})
 
 
@@ -35,17 +38,23 @@ def plain_messages(request: HttpRequest, key: Any) -> JsonResponse:
     return JsonResponse({"results": found})
 
 
-def _session(row: Session) -> dict[str, Any]:
+def _session(row: Any) -> dict[str, Any]:
     return {
         "id": row.pk,
         "session_id": row.session_id,
         "session_type": row.session_type,
         "external_id": row.external_id,
         "title": row.title,
+        "display_title": row.display_title,
+        "last_text": row.last_text,
         "owner": row.owner_id,
         "message_count": row.message_count,
+        "error_count": row.error_count,
         "input_tokens": row.input_tokens,
         "output_tokens": row.output_tokens,
+        "cache_read_tokens": row.cache_read_tokens,
+        "cache_write_tokens": row.cache_write_tokens,
+        "cost": None if row.cost is None else amount_text(row.cost),
         "redactions": row.redactions,
         "legal_hold": row.legal_hold,
         "created_at": row.created_at,
@@ -72,6 +81,8 @@ def _text(row: SessionMessage, agent: str) -> dict[str, Any]:
         "redacted_at": row.redacted_at,
         "input_tokens": row.input_tokens,
         "output_tokens": row.output_tokens,
+        "cache_read_tokens": row.cache_read_tokens,
+        "cache_write_tokens": row.cache_write_tokens,
         "latency_ms": row.latency_ms,
         "size": len(json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()),
         "truncated": False,
