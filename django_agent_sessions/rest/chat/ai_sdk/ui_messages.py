@@ -188,7 +188,7 @@ class _Message:
     def interrupt(self) -> None:
         """End the calls that have no result and get none any more."""
         for call in self.calls.open:
-            call.part.update(state="output-error", errorText=TOOL_INTERRUPTED)
+            call.part |= {"state": "output-error", "errorText": TOOL_INTERRUPTED}
 
     @property
     def is_empty(self) -> bool:
