@@ -16,6 +16,7 @@ from django_agent_sessions.checks import (
     check_connection_setup,
     check_detectors,
     check_full_text_search,
+    check_proxies,
     check_quotas,
     check_settings,
     check_storage,
@@ -441,6 +442,15 @@ def test_a_throttle_that_is_off_or_counts_in_one_process_is_a_warning(settings):
         settings.CACHES = {"default": {"BACKEND": f"django.core.cache.backends.{backend}"}}
         ((number, message, _),) = found(check_throttles)
         assert number == "agent_sessions.W022"
+
+
+@pytest.mark.parametrize(
+    ("links", "proxies", "warned"), [(True, None, True), (True, 0, False), (False, None, False)]
+)
+def test_share_links_need_the_number_of_proxies(settings, links, proxies, warned):
+    settings.AGENT_SESSIONS = {"SHARE_LINKS": links}
+    settings.REST_FRAMEWORK = {**settings.REST_FRAMEWORK, "NUM_PROXIES": proxies}
+    assert [number for number, _, _ in found(check_proxies)] == ["agent_sessions.W023"] * warned
 
 
 def test_a_project_without_the_api_is_warned_of_none_of_its_limits(settings):

@@ -8,7 +8,7 @@ from .databases import (
     check_full_text_search,
     check_storage,
 )
-from .limits import check_quotas, check_throttles
+from .limits import check_proxies, check_quotas, check_throttles
 from .settings import (
     check_access,
     check_classes,
@@ -32,6 +32,7 @@ __all__ = [
     "check_full_text_configuration",
     "check_full_text_search",
     "check_orphaned_blobs",
+    "check_proxies",
     "check_quotas",
     "check_reasons",
     "check_settings",

@@ -68,6 +68,23 @@ def check_throttles(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> l
     return found
 
 
+@register(Tags.security, deploy=True)
+def check_proxies(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Check that the addresses that share links are limited by cannot be made up."""
+    if not apps.is_installed("rest_framework") or not conf.get_settings().SHARE_LINKS:
+        return []
+    if _mapping(getattr(settings, "REST_FRAMEWORK", {})).get("NUM_PROXIES") is not None:
+        return []
+    return [
+        CheckWarning(
+            "REST_FRAMEWORK['NUM_PROXIES'] is not set, so that a client of a share link can avoid "
+            "its limit by sending another X-Forwarded-For header",
+            hint="Set it to the number of proxies in front of Django; 0 without a proxy.",
+            id="agent_sessions.W023",
+        )
+    ]
+
+
 _RATES = "DEFAULT_THROTTLE_RATES"
 
 

@@ -15,12 +15,21 @@ import time
 from typing import Any, NamedTuple
 
 from django.core.cache import cache
-from django.db.models import Sum
+from django.db.models import Model, Sum
 
 from django_agent_sessions import conf
 from django_agent_sessions.db.tenants import tenant_of
 from django_agent_sessions.exceptions import QuotaExceededError
-from django_agent_sessions.models import Blob, Branch, Session, SessionMessage, Snapshot
+from django_agent_sessions.models import (
+    Blob,
+    Branch,
+    Session,
+    SessionAgent,
+    SessionMessage,
+    SessionMultiAgent,
+    Snapshot,
+    StoredObject,
+)
 from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 
@@ -57,16 +66,23 @@ def check_branches(owner: Any, using: str) -> None:
 
 
 def check_snapshots(session: Session, using: str) -> None:
-    """Raise ``QuotaExceededError`` if a session has as many snapshots as its owner may branches."""
+    """Raise ``QuotaExceededError`` if a session has as many snapshots as its owner may branches.
+
+    Also if its states, which a snapshot copies, are too many bytes.
+    """
     most = conf.get_settings().MAX_OWNER_BRANCHES
-    if most is None or session.owner_id is None:
+    if session.owner_id is None:
         return
     rows = Snapshot.objects.using(using).filter(session=session.pk).order_by()
-    if rows.values("pk")[:most].count() >= most:
+    if most is not None and rows.values("pk")[:most].count() >= most:
         raise QuotaExceededError(
             f"The session has {most} snapshots, which is the limit (MAX_OWNER_BRANCHES): fork it, "
             "which copies none."
         )
+    if conf.get_settings().MAX_OWNER_BYTES is not None:
+        states = SessionAgent.objects.using(using).filter(session=session.pk).order_by()
+        size = states.aggregate(size=Sum(OctetLength("state")))["size"] or 0
+        check_bytes(session.owner_id, size, using)
 
 
 def check_bytes(owner: Any, added: int, using: str) -> None:
@@ -113,7 +129,8 @@ class _Used(NamedTuple):
 def _used(owner: Any, using: str, seconds: int) -> _Used:
     if (kept := _kept(owner, using, seconds)) is not None:
         return kept
-    used = _Used(_sum(using, session__owner=owner), time.time())
+    of_owner = {"session__owner": owner}
+    used = _Used(_sum(using, **of_owner) + _state_bytes(using, **of_owner), time.time())
     _keep(owner, using, used)
     return used
 
@@ -143,7 +160,24 @@ def _name(owner: Any, using: str) -> str:
 
 
 def _sum(using: str, **condition: Any) -> int:
+    """Return the bytes of messages and files."""
     messages = SessionMessage.objects.using(using).filter(**condition).order_by()
     texts = messages.aggregate(size=Sum(OctetLength(VISIBLE_TEXT)))["size"]
     files = Blob.objects.using(using).filter(**condition).aggregate(size=Sum("size"))["size"]
     return int(texts or 0) + int(files or 0)
+
+
+def _state_bytes(using: str, **condition: Any) -> int:
+    """Return the bytes of states, snapshots and stored objects, as they are stored."""
+    columns: dict[type[Model], tuple[str, ...]] = {
+        SessionAgent: ("state", "conversation_manager_state", "internal_state"),
+        SessionMultiAgent: ("state",),
+        Snapshot: ("document", "messages"),
+    }
+    objects = StoredObject.objects.using(using).filter(**condition).order_by()
+    total = objects.aggregate(size=Sum("size"))["size"] or 0
+    for model, names in columns.items():
+        rows = model._default_manager.using(using).filter(**condition).order_by()
+        sums = rows.aggregate(**{f"size_{name}": Sum(OctetLength(name)) for name in names})
+        total += sum(size or 0 for size in sums.values())
+    return int(total)

@@ -21,6 +21,7 @@ from django_agent_sessions.rest.base import DEFAULT_RATES, SessionThrottle, Thro
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.timeline import Timeline
 from django_agent_sessions.values.owners import EVERYBODY
+from django_agent_sessions.values.records import AgentState
 
 from .conftest import Talk
 
@@ -100,6 +101,19 @@ def test_a_user_creates_no_more_branches_than_allowed(api, talk, limits):
     assert api.post(f"{agent}branches/1/switch/", format="json").status_code == 200
 
 
+def test_states_and_snapshots_count_as_bytes(api, talk, limits):
+    talk.store.agents.update(talk.agent, AgentState(state={"text": "x" * 100_000}))
+    limits(MAX_OWNER_BYTES=350_000)
+    snapshots = f"/api/agents/{talk.agent.id}/snapshots/"
+    assert [api.post(snapshots).status_code for _ in range(2)] == [201, 201]
+    is_refused(api.post(snapshots), "MAX_OWNER_BYTES")
+    cache.clear()
+    is_refused(api.post(snapshots), "MAX_OWNER_BYTES")
+    Snapshot.objects.all().delete()
+    cache.clear()
+    assert api.post(snapshots).status_code == 201
+
+
 def test_a_user_takes_no_more_snapshots_of_a_session_than_allowed(api, talk, limits):
     limits(MAX_OWNER_BRANCHES=2)
     snapshots = f"/api/agents/{talk.agent.id}/snapshots/"
@@ -146,11 +160,13 @@ def kept_bytes(owner: Any) -> int:
 
 def test_a_copy_is_counted_once_it_is_made(api, ada, talk):
     size = size_of(talk)
+    # The states are counted where they are.
+    states = quotas._state_bytes("default", session=talk.session.id)
     agent = f"/api/agents/{talk.agent.id}/"
     assert api.post(f"{talk.url}fork/", {}, format="json").status_code == 201
-    assert kept_bytes(ada) == 2 * size
+    assert kept_bytes(ada) == 2 * size + states
     assert api.post(f"{agent}rewind/", {"to": 1}, format="json").status_code == 200
-    assert kept_bytes(ada) == 3 * size
+    assert kept_bytes(ada) == 3 * size + states
 
 
 @pytest.mark.parametrize("full", ["", "MAX_OWNER_BRANCHES", "MAX_OWNER_BYTES"])
