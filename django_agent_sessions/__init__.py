@@ -25,7 +25,15 @@ if TYPE_CHECKING:
         SessionNotFoundError,
     )
     from .governance.legal_hold import hold, release
-    from .governance.redaction import Find, redact
+    from .governance.redaction import (
+        Block,
+        Detect,
+        Find,
+        Span,
+        WholeMessage,
+        aredact,
+        redact,
+    )
     from .store import SessionStore
     from .values.owners import EVERYBODY, NOBODY
 
@@ -35,10 +43,15 @@ __all__ = [
     "EVERYBODY",
     "NOBODY",
     "AgentSessionsError",
+    "Block",
+    "Detect",
     "Find",
     "SessionBusyError",
     "SessionNotFoundError",
     "SessionStore",
+    "Span",
+    "WholeMessage",
+    "aredact",
     "arun_orm",
     "hold",
     "redact",
@@ -50,10 +63,15 @@ _MODULES = {
     "EVERYBODY": "values.owners",
     "NOBODY": "values.owners",
     "AgentSessionsError": "exceptions",
+    "Block": "governance.redaction",
+    "Detect": "governance.redaction",
     "Find": "governance.redaction",
     "SessionBusyError": "exceptions",
     "SessionNotFoundError": "exceptions",
     "SessionStore": "store",
+    "Span": "governance.redaction",
+    "WholeMessage": "governance.redaction",
+    "aredact": "governance.redaction",
     "arun_orm": "db.bridge",
     "hold": "governance.legal_hold",
     "redact": "governance.redaction",

@@ -5,7 +5,8 @@
     AgentSessionsError
     ├ ConfigurationError (ImproperlyConfigured)
     │  ├ MissingDependencyError (ImportError)      names the extra to install
-    │  └ UnreadableStateError (ValueError)         another release or class wrote the state
+    │  ├ UnreadableStateError (ValueError)         another release or class wrote the state
+    │  └ SynchronousCallError                      a sync function in a running event loop
     ├ SessionNotFoundError (ObjectDoesNotExist)    no such session, or another owner's
     │  └ TargetNotFoundError                       no such agent, message, branch or snapshot in it
     ├ SessionConflictError                         another process modified the session
@@ -35,7 +36,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
+from django.core.exceptions import (
+    ImproperlyConfigured,
+    ObjectDoesNotExist,
+    SynchronousOnlyOperation,
+)
 from django.db.models import ProtectedError
 
 if TYPE_CHECKING:
@@ -69,6 +74,13 @@ class UnreadableStateError(ConfigurationError, ValueError):
     """An agent's or orchestrator's stored state cannot be restored by the present SDK and classes.
 
     It is a ``ValueError``, as Strands raises for the state of another conversation manager.
+    """
+
+
+class SynchronousCallError(ConfigurationError, SynchronousOnlyOperation):
+    """A sync function was called in a running event loop; the message names what to await.
+
+    It is a ``SynchronousOnlyOperation``, as Django's own sync functions raise.
     """
 
 

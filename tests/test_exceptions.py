@@ -3,7 +3,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
+from django.core.exceptions import (
+    ImproperlyConfigured,
+    ObjectDoesNotExist,
+    SynchronousOnlyOperation,
+)
 from django.db.models import ProtectedError
 
 from django_agent_sessions import exceptions
@@ -20,6 +24,7 @@ from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
     StaleSessionError,
+    SynchronousCallError,
 )
 
 
@@ -28,6 +33,7 @@ from django_agent_sessions.exceptions import (
     [
         (ConfigurationError, [ImproperlyConfigured]),
         (MissingDependencyError, [ConfigurationError, ImportError]),
+        (SynchronousCallError, [ConfigurationError, SynchronousOnlyOperation]),
         (SessionNotFoundError, [ObjectDoesNotExist]),
         (SessionConflictError, []),
         (StaleSessionError, [SessionConflictError]),

@@ -13,12 +13,16 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.contrib.auth import get_user_model
 from django.db import connections, transaction
 from django.db.models import Q, QuerySet
 
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import sync_only
+from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import AuditEvent
+from django_agent_sessions.models.users import users
 
 _MAX_NAME = 255
 MAX_REASON = 2000
@@ -79,6 +83,7 @@ def acting(
         _acting.reset(token)
 
 
+@sync_only
 def record(
     action: AuditEvent.Action,
     *,
@@ -157,6 +162,7 @@ def mask_reason(reason: str, secrets: Collection[str] = ()) -> str:
     return str(masking.mask_text(clean, detectors.available()))[:MAX_REASON]
 
 
+@sync_only
 def purge(before: datetime, *, using: str | None = None) -> int:
     """Delete the events created before this time, in batches, and return their number.
 
@@ -290,6 +296,25 @@ def _permitted(action: str, using: str) -> Iterator[None]:
 def _key(actor: Any) -> str:
     key = getattr(actor, "pk", None)
     return "" if key is None else str(key)[:_MAX_NAME]
+
+
+def refuse_username(actor: Any, *, using: str) -> None:
+    """Refuse a text that names a user as an actor: the event would have the name without the key.
+
+    Raises ``ConfigurationError``, for a value that is neither a user nor a text, too.
+    """
+    if actor is None or hasattr(actor, "pk"):
+        return
+    if not isinstance(actor, str):
+        raise ConfigurationError(
+            f"the actor must be a user, or a text that names a program, not a "
+            f"{type(actor).__name__}"
+        )
+    if users(using).filter(**{get_user_model().USERNAME_FIELD: actor}).exists():
+        raise ConfigurationError(
+            "the actor is a text and the name of a user: pass the user as actor, or another text "
+            "for a program"
+        )
 
 
 def actor_name(actor: Any) -> str:

@@ -27,6 +27,7 @@ from django.utils import timezone
 from django_agent_sessions import audit
 from django_agent_sessions.blobs import files_to_delete
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import ConfigurationError, ReasonRequiredError
 from django_agent_sessions.models import (
     AuditEvent,
@@ -62,10 +63,11 @@ Forks = Literal["redact", "delete"]
 _BATCH = 500
 
 
+@sync_only
 def erase(
     owner: Any,
     *,
-    reason: str,
+    reason: str | None = None,
     actor: Any = None,
     forks: Forks = "redact",
     dry_run: bool = False,
@@ -99,6 +101,7 @@ def erase(
     if forks not in ("redact", "delete"):
         raise ConfigurationError(f"forks is {forks!r}, not 'redact' or 'delete'")
     alias = bridge.database(using)
+    audit.refuse_username(actor, using=alias)
     erasure = _Erasure(alias, key, forks)
     if dry_run:
         return erasure.receipt(actor, dry_run=True)

@@ -10,16 +10,25 @@ from django.db.models import F
 from django.utils import timezone
 
 from django_agent_sessions import audit, signals
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.db.write_hooks import send_after_commit
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.models.deletion import ENCRYPTED, TOMBSTONE_NAMESPACE, LockedSessions
 from django_agent_sessions.models.holds import refuse_if_held
+from django_agent_sessions.models.session_names import SessionName, session_key
 
 if TYPE_CHECKING:
     from .session_change import SessionChange
 
 
-def hold(session: UUID, *, reason: str, actor: Any = None, using: str | None = None) -> bool:
+@sync_only
+def hold(
+    session: SessionName,
+    *,
+    reason: str | None = None,
+    actor: Any = None,
+    using: str | None = None,
+) -> bool:
     """Put a session under legal hold: neither it nor its content can be deleted.
 
     Returns False if it was under legal hold already.
@@ -27,7 +36,14 @@ def hold(session: UUID, *, reason: str, actor: Any = None, using: str | None = N
     return _set(session, True, reason=reason, actor=actor, using=using)
 
 
-def release(session: UUID, *, reason: str, actor: Any = None, using: str | None = None) -> bool:
+@sync_only
+def release(
+    session: SessionName,
+    *,
+    reason: str | None = None,
+    actor: Any = None,
+    using: str | None = None,
+) -> bool:
     """Release a session from legal hold. Returns False if it was not under legal hold."""
     return _set(session, False, reason=reason, actor=actor, using=using)
 
@@ -93,10 +109,13 @@ def signal_deletion(session: Session, using: str) -> None:
     )
 
 
-def _set(session: UUID, held: bool, *, reason: str, actor: Any, using: str | None) -> bool:
+def _set(
+    session: SessionName, held: bool, *, reason: str | None, actor: Any, using: str | None
+) -> bool:
     # Here, because it loads the store, and Django's start loads this module for its receiver.
     from .session_change import change
 
+    pk = session_key(session, using)
     action = AuditEvent.Action.HELD if held else AuditEvent.Action.RELEASED
 
     def apply(current: SessionChange) -> bool:
@@ -104,19 +123,19 @@ def _set(session: UUID, held: bool, *, reason: str, actor: Any, using: str | Non
         if row.legal_hold == held:
             return False
         # Deleting content reads the flag under a lock of this row, which excludes this lock.
-        rows = Session.objects.using(current.using).filter(pk=session)
+        rows = Session.objects.using(current.using).filter(pk=pk)
         number = row.change + 1
         rows.update_locked(
             legal_hold=held, change=number, header_change=number, updated_at=timezone.now()
         )
         current.record(action)
         if not held:
-            _discard_replaced_texts([session], current.using)
+            _discard_replaced_texts([pk], current.using)
         return True
 
-    what = f"changing the legal hold of session {session}"
+    what = f"changing the legal hold of session {pk}"
     return change(
-        session, apply, what=what, action=action, reason=reason, actor=actor, using=using
+        pk, apply, what=what, action=action, reason=reason, actor=actor, using=using
     ).result
 
 

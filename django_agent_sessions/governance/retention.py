@@ -25,6 +25,7 @@ from django_agent_sessions.blobs import files_to_delete
 from django_agent_sessions.blobs.blob_rows import delete_session_files
 from django_agent_sessions.blobs.export_files import delete_exports
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.models import (
     AuditEvent,
     Operation,
@@ -101,6 +102,7 @@ class PruneReport:
         return {**figures, "by_namespace": by_namespace, "finished": self.finished}
 
 
+@sync_only
 def prune(
     *,
     namespace: str | None = None,
@@ -109,7 +111,7 @@ def prune(
     seconds: float | None = None,
     dry_run: bool = False,
     actor: Any = None,
-    reason: str = "",
+    reason: str | None = None,
     progress: Callable[[PruneReport], None] | None = None,
     now: datetime | None = None,
     using: str | None = None,
@@ -136,6 +138,7 @@ def prune(
     Raises:
         ConfigurationError: ``AGENT_SESSIONS["RETENTION"]`` is invalid; nothing was deleted.
     """
+    audit.refuse_username(actor, using=bridge.database(using))
     lifetimes = Lifetimes.from_settings()
     selected = older_than is not None or namespace is not None or owner is not EVERYBODY
     if older_than is not None:
@@ -151,7 +154,7 @@ def prune(
     )
     if dry_run:
         return run.count(everything=not selected)
-    with audit.acting(actor, via=_VIA, reason=reason, target=run.report.run):
+    with audit.acting(actor, via=_VIA, reason=reason or "", target=run.report.run):
         try:
             run.delete(everything=not selected)
         finally:

@@ -14,11 +14,13 @@ from django.contrib import auth
 from django.utils import timezone
 
 from django_agent_sessions import audit
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import PayloadError, TargetNotFoundError
 from django_agent_sessions.models import AuditEvent, Label, Note, Review, Session, SessionMessage
 from django_agent_sessions.models.access import SessionReach, reach_of
 from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.models.permissions import REVIEWING, SessionPermission
+from django_agent_sessions.models.session_names import SessionName, session_key
 from django_agent_sessions.store.contents import (
     MAX_LABELS,
     MAX_NOTES,
@@ -67,8 +69,9 @@ def suggested_labels(sessions: SessionReach, *, using: str) -> list[str]:
     return [*dict.fromkeys(names)][:MAX_SUGGESTED]
 
 
+@sync_only
 def add_note(
-    session: UUID,
+    session: SessionName,
     text: str,
     *,
     author: Any,
@@ -79,6 +82,7 @@ def add_note(
 
     Raises ``PayloadError`` for an empty or long text, and for one note too many.
     """
+    pk = session_key(session, using)
     text = note_text(text)
 
     def apply(current: SessionChange) -> UUID:
@@ -87,7 +91,7 @@ def add_note(
             raise PayloadError(f"a session has at most {MAX_NOTES} notes")
         key = insert_note(
             current.using,
-            session,
+            pk,
             text,
             author_id=_key(author),
             author=audit.actor_name(author),
@@ -96,15 +100,17 @@ def add_note(
         current.record(AuditEvent.Action.NOTE_ADDED, target=message, note=str(key))
         return key
 
-    what = f"adding a note to session {session}"
-    return change(session, apply, what=what, actor=author, silent=True, using=using).result
+    what = f"adding a note to session {pk}"
+    return change(pk, apply, what=what, actor=author, silent=True, using=using).result
 
 
+@sync_only
 def edit_note(
-    session: UUID, note: UUID, text: str, *, author: Any, using: str | None = None
+    session: SessionName, note: UUID, text: str, *, author: Any, using: str | None = None
 ) -> None:
     """Replace the text of a note of this author, unless the session is under legal hold."""
-    text, what = note_text(text), f"editing a note of session {session}"
+    pk = session_key(session, using)
+    text, what = note_text(text), f"editing a note of session {pk}"
 
     def apply(current: SessionChange) -> None:
         row = _own_note(current, note, author)
@@ -113,12 +119,14 @@ def edit_note(
             replace_note(current.using, note, text)
             current.record(AuditEvent.Action.NOTE_EDITED, target=row.message_id, note=str(note))
 
-    change(session, apply, what=what, actor=author, silent=True, using=using)
+    change(pk, apply, what=what, actor=author, silent=True, using=using)
 
 
-def delete_note(session: UUID, note: UUID, *, author: Any, using: str | None = None) -> None:
+@sync_only
+def delete_note(session: SessionName, note: UUID, *, author: Any, using: str | None = None) -> None:
     """Delete a note of this author, unless the session is under legal hold."""
-    what = f"deleting a note of session {session}"
+    pk = session_key(session, using)
+    what = f"deleting a note of session {pk}"
 
     def apply(current: SessionChange) -> None:
         row = _own_note(current, note, author)
@@ -126,11 +134,12 @@ def delete_note(session: UUID, note: UUID, *, author: Any, using: str | None = N
         _notes(current).filter(pk=note).delete_locked()
         current.record(AuditEvent.Action.NOTE_DELETED, target=row.message_id, note=str(note))
 
-    change(session, apply, what=what, actor=author, silent=True, using=using)
+    change(pk, apply, what=what, actor=author, silent=True, using=using)
 
 
+@sync_only
 def set_labels(
-    session: UUID,
+    session: SessionName,
     names: Collection[str],
     *,
     actor: Any,
@@ -141,19 +150,20 @@ def set_labels(
 
     Raises ``PayloadError`` for an empty or long label, and for too many.
     """
-    wanted, what = {label_name(name) for name in names}, f"labeling session {session}"
+    pk = session_key(session, using)
+    wanted, what = {label_name(name) for name in names}, f"labeling session {pk}"
     if len(wanted) > MAX_LABELS:
         raise PayloadError(f"there are at most {MAX_LABELS} labels")
 
     def apply(current: SessionChange) -> None:
         _require_message(current, message)
-        rows = Label.objects.using(current.using).filter(session=session, message=message)
+        rows = Label.objects.using(current.using).filter(session=pk, message=message)
         present = set(rows.values_list("name", flat=True))
         added, removed = sorted(wanted - present), present - wanted
         if removed:
             refuse_if_held(current.session, what)
             rows.filter(name__in=removed).delete_locked()
-        new = [Label(session_id=session, message_id=message, name=name) for name in added]
+        new = [Label(session_id=pk, message_id=message, name=name) for name in added]
         Label.objects.using(current.using).bulk_create(new)
         if added or removed:
             # Not the names, which are free text.
@@ -161,11 +171,15 @@ def set_labels(
             details: dict[str, Any] = {name: count for name, count in figures.items() if count}
             current.record(AuditEvent.Action.LABELED, target=message, **details)
 
-    change(session, apply, what=what, actor=actor, silent=True, using=using)
+    change(pk, apply, what=what, actor=actor, silent=True, using=using)
 
 
-def set_state(session: UUID, state: Review.State, *, actor: Any, using: str | None = None) -> None:
+@sync_only
+def set_state(
+    session: SessionName, state: Review.State, *, actor: Any, using: str | None = None
+) -> None:
     """Set the state of a session's review."""
+    pk = session_key(session, using)
 
     def apply(current: SessionChange) -> None:
         review = _review(current)
@@ -173,12 +187,14 @@ def set_state(session: UUID, state: Review.State, *, actor: Any, using: str | No
             review.state = state
             _save(current, review, state=state.value)
 
-    what = f"setting the state of the review of session {session}"
-    change(session, apply, what=what, actor=actor, silent=True, using=using)
+    what = f"setting the state of the review of session {pk}"
+    change(pk, apply, what=what, actor=actor, silent=True, using=using)
 
 
-def assign(session: UUID, assignee: Any, *, actor: Any, using: str | None = None) -> None:
+@sync_only
+def assign(session: SessionName, assignee: Any, *, actor: Any, using: str | None = None) -> None:
     """Assign a session's review to a user who may review it, or to nobody with None."""
+    pk = session_key(session, using)
 
     def apply(current: SessionChange) -> None:
         reached = assignee is None or reach_of(assignee, *REVIEWING).includes(current.session)
@@ -189,8 +205,8 @@ def assign(session: UUID, assignee: Any, *, actor: Any, using: str | None = None
             review.assignee_id, review.assignee = key, audit.actor_name(assignee)
             _save(current, review, assignee=review.assignee, user_id=key)
 
-    what = f"assigning the review of session {session}"
-    change(session, apply, what=what, actor=actor, silent=True, using=using)
+    what = f"assigning the review of session {pk}"
+    change(pk, apply, what=what, actor=actor, silent=True, using=using)
 
 
 def _review(current: SessionChange) -> Review:

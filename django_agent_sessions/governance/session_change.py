@@ -164,6 +164,7 @@ def change(
     """
     reason = "" if action is None else reasons.clean_reason(action, reason, what=what)
     alias = bridge.database(using)
+    audit.refuse_username(actor, using=alias)
     joined = in_caller_transaction(connections[alias])
     unread = ENCRYPTED if action in _WITHOUT_CONTENT else ()
     searches_left = 0 if joined else _MAX_SEARCHES

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from uuid import UUID
 
 from django_agent_sessions import audit
 from django_agent_sessions.blobs.blob_rows import delete_session_files
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import AuditEvent, Session, deletion
+from django_agent_sessions.models.session_names import SessionName, session_key
 
 from .legal_hold import signal_deletion
 from .session_change import SessionChange, change
 
 
+@sync_only
 def delete(
-    session: UUID,
+    session: SessionName,
     *,
     reason: str | None = None,
     actor: Any = None,
@@ -33,6 +35,7 @@ def delete(
     ``ReasonRequiredError`` if the setting ``REASON_REQUIRED`` has ``deleted`` and there is none.
     """
     attempted = False
+    pk = session_key(session, using)
 
     def apply(current: SessionChange) -> None:
         nonlocal attempted
@@ -42,9 +45,9 @@ def delete(
 
     try:
         change(
-            session,
+            pk,
             apply,
-            what=f"deleting session {session}",
+            what=f"deleting session {pk}",
             action=AuditEvent.Action.DELETED,
             reason=reason,
             using=using,

@@ -23,6 +23,7 @@ from django.utils import timezone
 
 from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import (
     ConfigurationError,
     QuotaExceededError,
@@ -33,6 +34,7 @@ from django_agent_sessions.models.access import reach_of
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.models.roles import SessionRole, role_in, store_owner
+from django_agent_sessions.models.session_names import SessionName, session_key
 from django_agent_sessions.models.sharing import hash_of
 from django_agent_sessions.models.users import users
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, owner_key
@@ -50,8 +52,9 @@ MAX_LINKS = 100
 _TOKEN_BYTES = 32
 
 
+@sync_only
 def add_participant(
-    session: UUID,
+    session: SessionName,
     user: Any,
     role: str,
     *,
@@ -62,7 +65,7 @@ def add_participant(
     """Add a participant, or give a participant another role.
 
     Args:
-        session: Primary key of the session.
+        session: The session.
         user: The user, or the user's primary key.
         role: ``"reader"`` or ``"writer"``.
         actor: The user who shares, or a text that names a program.
@@ -74,48 +77,52 @@ def add_participant(
         SessionNotFoundError: There is no such session or user, or the user owns the session.
         QuotaExceededError: The session has 200 participants.
     """
+    pk = session_key(session, using)
     if role not in Participant.Role.values:
         raise ConfigurationError(f"the role is {role!r}, not 'reader' or 'writer'")
-    key, what = _user_key(user), f"adding a participant to session {session}"
+    key, what = _user_key(user), f"adding a participant to session {pk}"
 
     def apply(current: SessionChange) -> Participant:
         if current.session.owner_id == key or not users(current.using).filter(pk=key).exists():
             raise SessionNotFoundError(f"{what}: there is no such user, or the user owns it")
-        rows = Participant.objects.using(current.using).filter(session=session)
+        rows = Participant.objects.using(current.using).filter(session=pk)
         participant = rows.filter(user=key).first()
         if participant is not None and participant.role == role:
             return participant
         if participant is None:
             if rows.count() >= MAX_PARTICIPANTS:
                 raise QuotaExceededError(f"A session has at most {MAX_PARTICIPANTS} participants.")
-            participant = Participant(session_id=session, user_id=key, added_by=_name(actor))
+            participant = Participant(session_id=pk, user_id=key, added_by=_name(actor))
         participant.role = role
         participant.save(using=current.using)
         current.record(AuditEvent.Action.PARTICIPANT_ADDED, user=str(key), role=role)
         return participant
 
-    return _change(session, apply, what, actor, via, using)
+    return _change(pk, apply, what, actor, via, using)
 
 
+@sync_only
 def remove_participant(
-    session: UUID, user: Any, *, actor: Any = None, via: str = "", using: str | None = None
+    session: SessionName, user: Any, *, actor: Any = None, via: str = "", using: str | None = None
 ) -> bool:
     """Remove a participant. Returns False if the user is none."""
+    pk = session_key(session, using)
     key = _user_key(user)
 
     def apply(current: SessionChange) -> bool:
-        rows = Participant.objects.using(current.using).filter(session=session, user=key)
+        rows = Participant.objects.using(current.using).filter(session=pk, user=key)
         if not rows.delete()[0]:
             return False
         current.record(AuditEvent.Action.PARTICIPANT_REMOVED, user=str(key))
         return True
 
-    what = f"removing a participant of session {session}"
-    return _change(session, apply, what, actor, via, using)
+    what = f"removing a participant of session {pk}"
+    return _change(pk, apply, what, actor, via, using)
 
 
+@sync_only
 def create_link(
-    session: UUID,
+    session: SessionName,
     lifetime: timedelta,
     *,
     actor: Any = None,
@@ -125,7 +132,7 @@ def create_link(
     """Create a link; return it with its token, which is stored nowhere and cannot be read again.
 
     Args:
-        session: Primary key of the session.
+        session: The session.
         lifetime: For how long the link is valid: at most ``AGENT_SESSIONS["SHARE_LINK_SECONDS"]``.
         actor: The user who shares, or a text that names a program.
         via: The way by which it is shared, for the audit trail.
@@ -137,6 +144,7 @@ def create_link(
         SessionNotFoundError: There is no such session.
         QuotaExceededError: The session has 100 valid links.
     """
+    pk = session_key(session, using)
     settings = conf.get_settings()
     if not settings.SHARE_LINKS:
         raise ConfigurationError("AGENT_SESSIONS['SHARE_LINKS'] is off")
@@ -149,11 +157,11 @@ def create_link(
 
     def apply(current: SessionChange) -> ShareLink:
         now = timezone.now()
-        rows = ShareLink.objects.using(current.using).filter(session=session)
+        rows = ShareLink.objects.using(current.using).filter(session=pk)
         if rows.filter(revoked_at=None, expires_at__gt=now).count() >= MAX_LINKS:
             raise QuotaExceededError(f"A session has at most {MAX_LINKS} links: revoke some first.")
         link = ShareLink(
-            session_id=session,
+            session_id=pk,
             token_hash=hash_of(token),
             expires_at=now + lifetime,
             created_by=_name(actor),
@@ -164,26 +172,29 @@ def create_link(
         current.record(AuditEvent.Action.LINK_CREATED, target=link.pk, expires=expiry)
         return link
 
-    what = f"creating a link to session {session}"
-    return _change(session, apply, what, actor, via, using), token
+    what = f"creating a link to session {pk}"
+    return _change(pk, apply, what, actor, via, using), token
 
 
+@sync_only
 def revoke_link(
-    session: UUID, link: UUID, *, actor: Any = None, via: str = "", using: str | None = None
+    session: SessionName, link: UUID, *, actor: Any = None, via: str = "", using: str | None = None
 ) -> bool:
     """Revoke a link of a session. Returns False if it has none of this key that is valid."""
+    pk = session_key(session, using)
 
     def apply(current: SessionChange) -> bool:
-        rows = ShareLink.objects.using(current.using).filter(session=session, pk=link)
+        rows = ShareLink.objects.using(current.using).filter(session=pk, pk=link)
         if not rows.filter(revoked_at=None).update(revoked_at=timezone.now()):
             return False
         current.record(AuditEvent.Action.LINK_REVOKED, target=link)
         return True
 
-    what = f"revoking a link to session {session}"
-    return _change(session, apply, what, actor, via, using)
+    what = f"revoking a link to session {pk}"
+    return _change(pk, apply, what, actor, via, using)
 
 
+@sync_only
 def find_link(token: str, *, using: str | None = None) -> ShareLink | None:
     """Return the valid link with this token; None if links are switched off."""
     if not conf.get_settings().SHARE_LINKS:
@@ -195,7 +206,8 @@ def find_link(token: str, *, using: str | None = None) -> ShareLink | None:
     return rows.filter(valid, token_hash=hash_of(token)).first()
 
 
-def owner_for(viewer: Any, session: Session, *, write: bool = False) -> Any:
+@sync_only
+def owner_for(viewer: Any, session: SessionName, *, write: bool = False) -> Any:
     """Return what to pass as ``owner`` to a store or an adapter, for a user who has access.
 
     Owners and writers may write. Readers may read, and so may users whom the access rule permits
@@ -204,6 +216,7 @@ def owner_for(viewer: Any, session: Session, *, write: bool = False) -> Any:
     Raises:
         SessionNotFoundError: The user has no such access to the session.
     """
+    session = _row(session)
     part = role_in(viewer, session)
     allowed = part in (SessionRole.OWNER, SessionRole.WRITER) or (
         part is SessionRole.READER and not write
@@ -230,6 +243,17 @@ def _change(
         return apply(current)
 
     return change(session, checked, what=what, actor=actor, via=via, using=using).result
+
+
+def _row(session: SessionName) -> Session:
+    if isinstance(session, Session):
+        return session
+    alias = bridge.database()
+    pk = session_key(session, alias)
+    row = Session.objects.using(alias).filter(pk=pk).first()
+    if row is None:
+        raise SessionNotFoundError(f"session {pk} does not exist, or has another owner")
+    return row
 
 
 def _user_key(user: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import AgentSessionsError, PayloadError, SessionConflictError
 from django_agent_sessions.sql.message_writes import MAX_ROWS
 from django_agent_sessions.store import SessionStore
@@ -23,6 +24,7 @@ _CONFLICT = (
 )
 
 
+@sync_only
 def import_sessions(
     source: Source,
     *,

@@ -20,6 +20,7 @@ from django.utils import timezone
 from django_agent_sessions.conf import get_settings
 from django_agent_sessions.content import exact_json
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.models import (
     Branch,
     Label,
@@ -129,6 +130,7 @@ _REVIEW_ROWS: dict[Any, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
+@sync_only
 def export_sessions(
     sessions: Iterable[Session],
     *,

@@ -28,6 +28,7 @@ from django_agent_sessions.content.blob_refs import BlobRef
 from django_agent_sessions.content.dialects import Part, PartKind, displayable
 from django_agent_sessions.content.exact_json import without_hashes
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.models import MessageFeedback, Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
@@ -58,6 +59,7 @@ _COLUMNS = (
 _Agents = Mapping[UUID, tuple[str, str]]
 
 
+@sync_only
 def export_markdown(
     session: Session, *, using: str | None = None, feedback_by: str | None = None
 ) -> Iterator[str]:

@@ -22,6 +22,7 @@ from django_agent_sessions import audit
 from django_agent_sessions.blobs import stream_blob
 from django_agent_sessions.content import exact_json
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
     BlobError,
@@ -234,8 +235,9 @@ class PersonExport(Iterator[bytes]):
             yield _line({**row, "by_the_person": by_person})
 
 
+@sync_only
 def export_person(
-    owner: Any, *, reason: str, actor: Any = None, using: str | None = None
+    owner: Any, *, reason: str | None = None, actor: Any = None, using: str | None = None
 ) -> PersonExport:
     """Export all data of an owner as a zip file, with one message or binary in memory at a time.
 
@@ -261,6 +263,7 @@ def export_person(
     reason = reasons.clean_reason(AuditEvent.Action.EXPORTED, reason, what="exporting a person")
     if not reason:
         raise ReasonRequiredError("exporting a person: a reason is required")
+    audit.refuse_username(actor, using=bridge.database(using))
     person = PersonData(bridge.database(using), key)
     audit.record(
         AuditEvent.Action.EXPORTED,

@@ -3,7 +3,7 @@
 ::
 
     session = SessionStore(owner=request.user).open(session_id)
-    with leases.acquire(session.id):
+    with leases.acquire(session):
         agent = Agent(session_manager=DjangoSessionManager(session_id, owner=request.user))
         agent("Hello")
 

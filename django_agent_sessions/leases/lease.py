@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import logging
 import random
 import time
@@ -21,6 +22,7 @@ from django_agent_sessions.exceptions import (
     ConfigurationError,
     SessionBusyError,
 )
+from django_agent_sessions.models.session_names import SessionName, key_in, session_key
 
 from .held_lease import HeldLease, clock, was_released_recently
 from .lease_rows import LeaseHolder
@@ -156,7 +158,7 @@ _enclosing_holds: contextvars.ContextVar[tuple[weakref.ref[HeldLease], ...]] = (
 
 
 def acquire(
-    session: UUID,
+    session: SessionName,
     *,
     wait: float | None = None,
     seconds: float | None = None,
@@ -169,7 +171,8 @@ def acquire(
     it. The lease is released when both have ended.
 
     Args:
-        session: Primary key of the session: ``SessionStore(…).open("user-123").id``.
+        session: The session: its record, its model instance, its primary key or its
+            ``session_id`` without a namespace.
         wait: Maximum wait in seconds; 0 does not wait. By default ``LEASE_WAIT_SECONDS``.
         seconds: Seconds after the last renewal until the lease expires. By default
             ``LEASE_SECONDS``.
@@ -185,7 +188,11 @@ def acquire(
         SessionNotFoundError: The session does not exist.
         ConfigurationError: A transaction is open, or the numbers are invalid.
     """
-    attempt = _Attempt(session, wait, seconds, using, keep)
+    alias = bridge.database(using)
+    key = key_in(session)
+    if key is None:
+        key = bridge.run_sync(functools.partial(session_key, session, alias), using=alias)
+    attempt = _Attempt(key, wait, seconds, alias, keep)
     if (lease := attempt.nested_lease()) is not None:
         return lease
     time.sleep(attempt.back_off())
@@ -203,7 +210,7 @@ def acquire(
 
 
 async def aacquire(
-    session: UUID,
+    session: SessionName,
     *,
     wait: float | None = None,
     seconds: float | None = None,
@@ -213,7 +220,7 @@ async def aacquire(
     """Async version of :func:`acquire`; it does not block the event loop.
 
     Args:
-        session: Primary key of the session.
+        session: See ``acquire``.
         wait: See ``acquire``.
         seconds: See ``acquire``.
         using: See ``acquire``.
@@ -227,7 +234,11 @@ async def aacquire(
         SessionNotFoundError: The session does not exist.
         ConfigurationError: A transaction is open, or the numbers are invalid.
     """
-    attempt = _Attempt(session, wait, seconds, using, keep)
+    alias = bridge.database(using)
+    key = key_in(session)
+    if key is None:
+        key = await bridge.run_async(functools.partial(session_key, session, alias), using=alias)
+    attempt = _Attempt(key, wait, seconds, alias, keep)
     if (lease := attempt.nested_lease()) is not None:
         return lease
     if back_off := attempt.back_off():
@@ -253,7 +264,7 @@ class _Attempt:
         session: UUID,
         wait: float | None,
         seconds: float | None,
-        using: str | None,
+        using: str,
         keep: bool,
     ) -> None:
         settings = conf.get_settings()
@@ -264,7 +275,7 @@ class _Attempt:
                 f"seconds must be greater than 0 and wait must be 0 or more, not {seconds!r} and "
                 f"{self._wait!r}"
             )
-        self.hold = HeldLease(session, seconds=seconds, using=bridge.database(using))
+        self.hold = HeldLease(session, seconds=seconds, using=using)
         self._keep = keep
         self._started = clock()
 

@@ -22,6 +22,7 @@ from django_agent_sessions.blobs.export_files import (
 from django_agent_sessions.content import codec
 from django_agent_sessions.content.codec import Owned
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import ConfigurationError, RedactionScopeError
 from django_agent_sessions.governance import reasons
 from django_agent_sessions.governance.redaction import Detect, Find
@@ -35,6 +36,7 @@ _Status = Operation.Status
 
 
 @sensitive_variables()
+@sync_only
 def start(
     kind: str,
     *,
@@ -98,6 +100,7 @@ def _seal(operation: Operation, scope: Find | Detect) -> str:
     return codec.seal(operation.pk, _SCOPE, json.dumps(values), Owned(None))
 
 
+@sync_only
 def cancel(operation: Operation, *, actor: Any = None) -> bool:
     """End an operation; completed work is not undone. Returns False if it was over."""
     alias = operation._state.db or bridge.database()
@@ -119,6 +122,7 @@ def cancel(operation: Operation, *, actor: Any = None) -> bool:
     return bool(cancelled)
 
 
+@sync_only
 def resume(operation: Operation) -> bool:
     """Let a stopped operation wait for a process again. Returns False if it is running or over."""
     alias = operation._state.db or bridge.database()

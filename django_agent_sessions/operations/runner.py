@@ -18,6 +18,7 @@ from django.utils import timezone
 from django_agent_sessions import audit
 from django_agent_sessions.blobs.export_files import delete_expired_exports, delete_export
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import LegalHoldError, SessionNotFoundError
 from django_agent_sessions.models import Operation, Session
 from django_agent_sessions.queries.matching import sessions_of
@@ -49,6 +50,7 @@ class _NotOursError(Exception):
     """The operation was cancelled, or another process has taken it."""
 
 
+@sync_only
 def run(
     operation: UUID,
     *,
@@ -87,6 +89,7 @@ def run(
     return rows.first()
 
 
+@sync_only
 def run_waiting(*, seconds: float | None = None, using: str | None = None) -> list[Operation]:
     """Carry out all operations that wait or were stopped, oldest first; return what was run.
 

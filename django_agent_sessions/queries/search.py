@@ -26,10 +26,12 @@ from django_agent_sessions import conf
 from django_agent_sessions.content import codec
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import ConfigurationError, EncryptedSearchError
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
 from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.querysets import SessionQuerySet
+from django_agent_sessions.models.session_names import SessionName, session_key
 
 MAX_MATCHES = 250
 """Maximum number of messages, and of sessions per other criterion, that a search finds."""
@@ -89,6 +91,7 @@ class _Collected:
         self.keys.update(keys[:MAX_MATCHES])
 
 
+@sync_only
 def find_sessions(
     query: str, *, sessions: SessionQuerySet, content: bool, using: str | None = None
 ) -> SearchResult:
@@ -137,8 +140,9 @@ _ENCRYPTED = (
 )
 
 
+@sync_only
 def find_messages(
-    session: UUID, query: str, *, limit: int = 200, using: str | None = None
+    session: SessionName, query: str, *, limit: int = 200, using: str | None = None
 ) -> list[UUID]:
     """Search the messages of one session for all words, or ``"phrases"``, ignoring case.
 
@@ -147,7 +151,7 @@ def find_messages(
     branch.
 
     Args:
-        session: Primary key of the session.
+        session: The session.
         query: The user's input.
         limit: Maximum number of messages; the newest are returned.
         using: The database alias.
@@ -163,7 +167,8 @@ def find_messages(
         return []
     if codec.refuses_search():
         raise EncryptedSearchError(_ENCRYPTED)
-    messages = SessionMessage.objects.using(bridge.database(using)).filter(session=session)
+    pk = session_key(session, using)
+    messages = SessionMessage.objects.using(bridge.database(using)).filter(session=pk)
     recent, _limited = _newest(messages.order_by("-id"))
     matches = recent.filter(contains_terms("text", query)).values_list("pk", "source", "branch")
     by_original: dict[UUID, tuple[UUID, int]] = {}

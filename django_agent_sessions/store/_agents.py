@@ -21,6 +21,7 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.models.content_field import sealed_columns
 from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.models.session_names import SessionName
 from django_agent_sessions.sql import lookup, message_writes
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import (
@@ -37,6 +38,7 @@ from ._first_write import FirstWrite
 from ._held_versions import replace_state
 from ._mask_on_write import mask_on_write
 from ._queries import agent_rows, lock_session_row
+from ._session_names import given_session
 from ._statement_sizes import check_values_size
 from ._variants import references_in, with_references
 
@@ -51,7 +53,7 @@ class Agents(StorePart):
 
     def open(
         self,
-        session: SessionRecord,
+        session: SessionName,
         agent_id: str | UUID = DEFAULT_AGENT,
         *,
         dialect: str = dialects.OPENAI,
@@ -74,6 +76,7 @@ class Agents(StorePart):
             SessionNotFoundError: The session was deleted.
             PayloadError: The state is not JSON.
         """
+        session = given_session(self._context, session)
         agent = self.find(session, agent_id)
         if agent is not None:
             return agent
@@ -88,7 +91,7 @@ class Agents(StorePart):
 
     def create(
         self,
-        session: SessionRecord,
+        session: SessionName,
         agent_id: str | UUID = DEFAULT_AGENT,
         *,
         dialect: str = dialects.OPENAI,
@@ -117,6 +120,7 @@ class Agents(StorePart):
             InvalidIdError: The id is invalid.
             PayloadError: The state is not JSON.
         """
+        session = given_session(self._context, session)
         created = insert_agent(
             self.using, session, agent_id, dialect, data, id, created_at, updated_at
         )
@@ -130,7 +134,7 @@ class Agents(StorePart):
 
     def start(
         self,
-        session: SessionRecord,
+        session: SessionName,
         agent_id: str | UUID,
         messages: Sequence[Any],
         *,
@@ -161,6 +165,7 @@ class Agents(StorePart):
             PayloadError: The state or a message is not JSON or exceeds a limit.
             BlobError: A large binary could not be stored.
         """
+        session = given_session(self._context, session)
         row = new_agent(self.using, session, agent_id, dialect, data)
         agent = agent_record(row)
         append = Append(agent, messages, run_id, epoch=epoch, count=count)
@@ -169,7 +174,7 @@ class Agents(StorePart):
     astart = twin(start)
 
     @retry_reads
-    def find(self, session: SessionRecord, agent_id: str | UUID) -> AgentRecord | None:
+    def find(self, session: SessionName, agent_id: str | UUID) -> AgentRecord | None:
         """Read an agent.
 
         Args:
@@ -182,13 +187,14 @@ class Agents(StorePart):
         Raises:
             InvalidIdError: The id is invalid.
         """
+        session = given_session(self._context, session)
         row = lookup.get_agent(self.using, session.id, validate_id(agent_id, "agent_id"))
         return None if row is None else agent_record(row)
 
     afind = twin(find)
 
     @retry_reads
-    def list(self, session: SessionRecord) -> builtins.list[AgentRecord]:
+    def list(self, session: SessionName) -> builtins.list[AgentRecord]:
         """List a session's agents.
 
         Args:
@@ -197,6 +203,7 @@ class Agents(StorePart):
         Returns:
             The agents, oldest first.
         """
+        session = given_session(self._context, session)
         return [agent_record(row) for row in lookup.list_agents(self.using, session.id)]
 
     alist = twin(list)

@@ -10,10 +10,14 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import with_guarded_methods
 from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.models import Session
 from django_agent_sessions.models.querysets import SessionQuerySet
+from django_agent_sessions.models.session_names import SessionName, text_of
 from django_agent_sessions.values.ids import SessionKey, validate_id
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, Reach
+from django_agent_sessions.values.records import SessionRecord
 
 from ._base import HasDatabase
 from ._queries import session_rows
@@ -44,10 +48,24 @@ class StoreContext:
         return SessionKey(self.namespace, self.scope, validate_id(session_id))
 
     def sessions(self) -> SessionQuerySet:
-        """Return the sessions that are reached, in all namespaces and scopes."""
-        return session_rows(self.using).filter(self.reach.condition())
+        """Return the sessions that are reached.
 
-    def not_found(self, session_id: str | UUID) -> SessionNotFoundError:
+        Without a namespace and scope, these are the owner's sessions in all of them, which a
+        primary key can name.
+        """
+        rows = session_rows(self.using).filter(self.reach.condition())
+        if self.namespace or self.scope:
+            rows = rows.filter(namespace=self.namespace, scope=self.scope)
+        return rows
+
+    def includes(self, session: SessionRecord | Session) -> bool:
+        """Return whether a session is among :meth:`sessions`."""
+        everywhere = not (self.namespace or self.scope)
+        here = everywhere or (session.namespace, session.scope) == (self.namespace, self.scope)
+        return here and self.reach.includes(session.owner_id)
+
+    def not_found(self, session: SessionName) -> SessionNotFoundError:
+        name = text_of(session)
         hint = ""
         if self.reach.key is NOBODY:
             hint = (
@@ -59,15 +77,19 @@ class StoreContext:
             logger.warning(
                 "session %r in namespace %r was not found for owner %s: it does not exist, or has "
                 "another owner",
-                str(session_id),
+                name,
                 self.namespace,
                 self.reach.owner_id,
             )
-        return SessionNotFoundError(f"session {str(session_id)!r} does not exist{hint}")
+        return SessionNotFoundError(f"session {name!r} does not exist{hint}")
 
 
 class StorePart:
     """The operations of a store on one kind of row."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        with_guarded_methods(cls)
 
     def __init__(self, context: StoreContext) -> None:
         self._context = context

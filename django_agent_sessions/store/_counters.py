@@ -28,13 +28,14 @@ from ._queries import session_rows
 logger = logging.getLogger("django_agent_sessions")
 
 
-def touch(using: str, session: UUID, spent: Usage) -> None:
+def touch(using: str, session: UUID, spent: Usage, among: QuerySet[Session] | None = None) -> None:
     """Set the session's last activity to now, and add usage to its counters."""
+    rows = session_rows(using) if among is None else among
 
     def update(unsure: bool) -> None:
         # After a lost connection the counters may be updated already: count the tokens once
         # at the most.
-        move_counters(session_rows(using).filter(pk=session), Usage() if unsure else spent)
+        move_counters(rows.filter(pk=session), Usage() if unsure else spent)
 
     write(using, update, what="updating the session counters", savepoint=False)
 

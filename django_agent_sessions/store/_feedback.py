@@ -16,6 +16,7 @@ from django_agent_sessions.models import MessageFeedback, Session, SessionMessag
 from django_agent_sessions.models.content_field import update_one
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.holds import refuse_if_held
+from django_agent_sessions.models.session_names import SessionName
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import FeedbackRecord
 
@@ -23,6 +24,7 @@ from ._base import retry_reads
 from ._content_writes import set_feedback_change
 from ._context import StorePart, twin
 from ._mask_on_write import mask_on_write
+from ._session_names import find_key
 from .locking import with_session_lock
 
 MAX_COMMENT = 4000
@@ -86,12 +88,16 @@ class Feedback(StorePart):
 
     @retry_reads
     def list(
-        self, session: UUID | None = None, *, message: UUID | None = None, user: Any = None
+        self, session: SessionName | None = None, *, message: UUID | None = None, user: Any = None
     ) -> builtins.list[FeedbackRecord]:
         """Read feedback in the sessions that the store reaches, oldest first."""
-        named = {"session": session, "message": message}
-        rows = self._rows().filter(session__in=self._context.sessions())
-        rows = rows.filter(**{name: key for name, key in named.items() if key is not None})
+        sessions = self._context.sessions()
+        if session is not None:
+            key = find_key(self._context, session)
+            sessions = sessions.none() if key is None else sessions.filter(pk=key)
+        rows = self._rows().filter(session__in=sessions)
+        if message is not None:
+            rows = rows.filter(message=message)
         if user is not None:
             rows = rows.filter(user=self._user(user))
         return [_record(row) for row in rows.order_by("pk")]

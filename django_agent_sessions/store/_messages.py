@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
+from django_agent_sessions import audit
 from django_agent_sessions.blobs import Uploads
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import SessionNotFoundError, StaleSessionError
@@ -336,6 +337,8 @@ class Messages(StorePart):
         """
         if actor is None:
             actor = current_run().actor or "guardrail"
+        else:
+            audit.refuse_username(actor, using=self.using)
         return redact_at(
             self.using, agent, message_id, redacted, key=key, actor=actor, reason=reason
         )

@@ -16,6 +16,7 @@ from django_agent_sessions.models import SessionMultiAgent
 from django_agent_sessions.models.content_field import update_one
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.querysets import RowQuerySet
+from django_agent_sessions.models.session_names import SessionName
 from django_agent_sessions.sql import lookup, message_writes
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import MultiAgentRecord, SessionRecord
@@ -26,6 +27,7 @@ from ._held_versions import replace_state
 from ._mask_on_write import mask_on_write
 from ._node_messages import append_node_messages, has_node_messages
 from ._queries import lock_session_row
+from ._session_names import given_session
 from ._statement_sizes import check_values_size
 
 logger = logging.getLogger("django_agent_sessions")
@@ -36,7 +38,7 @@ class MultiAgents(StorePart):
 
     def create(
         self,
-        session: SessionRecord,
+        session: SessionName,
         multi_agent_id: str,
         state: Any,
         *,
@@ -70,26 +72,27 @@ class MultiAgents(StorePart):
             InvalidIdError: The id is invalid.
             PayloadError: The state is not JSON.
         """
+        record = given_session(self._context, session)
         state = mask_on_write(state)
         check_values_size(self.using, state)
         now = created_at or timezone.now()
         row = SessionMultiAgent(
             id=id or new_id(),
-            session_id=session.id,
+            session_id=record.id,
             multi_agent_id=validate_id(multi_agent_id, "multi_agent_id"),
             kind=kind,
             state=state,
             created_at=now,
             updated_at=updated_at or now,
         )
-        what = f"creating orchestrator {multi_agent_id!r} in session {session.session_id!r}"
+        what = f"creating orchestrator {multi_agent_id!r} in session {record.session_id!r}"
 
         def insert(unsure: bool) -> bool:
             with tracked_atomic(self.using):
-                lock_session_row(self.using, session.id)
+                lock_session_row(self.using, record.id)
                 if not insert_unique(self.using, row, what=what):
                     return False
-                append_node_messages(self.using, session, multi_agent_id, state, at=updated_at)
+                append_node_messages(self.using, record, multi_agent_id, state, at=updated_at)
             return True
 
         if nodes and has_node_messages(state):
@@ -103,7 +106,7 @@ class MultiAgents(StorePart):
     acreate = twin(create)
 
     @retry_reads
-    def find(self, session: SessionRecord, multi_agent_id: str) -> MultiAgentRecord | None:
+    def find(self, session: SessionName, multi_agent_id: str) -> MultiAgentRecord | None:
         """Read an orchestrator.
 
         Args:
@@ -116,13 +119,14 @@ class MultiAgents(StorePart):
         Raises:
             InvalidIdError: The id is invalid.
         """
+        session = given_session(self._context, session)
         row = _multi_agent(self.using, session, multi_agent_id).first()
         return None if row is None else _record(row)
 
     afind = twin(find)
 
     @retry_reads
-    def list(self, session: SessionRecord) -> builtins.list[MultiAgentRecord]:
+    def list(self, session: SessionName) -> builtins.list[MultiAgentRecord]:
         """List a session's orchestrators.
 
         Args:
@@ -131,13 +135,14 @@ class MultiAgents(StorePart):
         Returns:
             The orchestrators, oldest first.
         """
+        session = given_session(self._context, session)
         return [_record(row) for row in lookup.list_multi_agents(self.using, session.id)]
 
     alist = twin(list)
 
     def update(
         self,
-        session: SessionRecord,
+        session: SessionName,
         multi_agent_id: str,
         state: Any,
         *,
@@ -161,24 +166,25 @@ class MultiAgents(StorePart):
             StaleSessionError: The redaction epoch changed.
             PayloadError: The state is not JSON.
         """
-        rows = _multi_agent(self.using, session, multi_agent_id)
+        record = given_session(self._context, session)
+        rows = _multi_agent(self.using, record, multi_agent_id)
         state = mask_on_write(state)
         check_values_size(self.using, state)
         what = f"updating orchestrator {multi_agent_id!r}"
-        free = message_writes.free_at_epoch(self.using, session.id, epoch)
+        free = message_writes.free_at_epoch(self.using, record.id, epoch)
         content = {"state": state}
 
         with_nodes = has_node_messages(state)
 
         def update(unsure: bool) -> int:
             with tracked_atomic(self.using) if with_nodes else nullcontext():
-                lock_session_row(self.using, session.id)
+                lock_session_row(self.using, record.id)
                 stored = rows.values_list("state", flat=True).first() if with_nodes else None
                 updated = update_one(
                     rows.filter(session__in=free), content, updated_at=timezone.now()
-                ) or replace_state(self.using, session.id, rows, content, epoch=epoch)
+                ) or replace_state(self.using, record.id, rows, content, epoch=epoch)
                 if updated and with_nodes:
-                    append_node_messages(self.using, session, multi_agent_id, state, before=stored)
+                    append_node_messages(self.using, record, multi_agent_id, state, before=stored)
             return updated
 
         updated = bool(write(self.using, update, what=what))

@@ -21,6 +21,7 @@ from django_agent_sessions.models import Session
 from django_agent_sessions.models.content_field import sealed_columns
 from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.models.querysets import groups_of_keys
+from django_agent_sessions.models.session_names import SessionName, text_of
 from django_agent_sessions.sql import lookup
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import (
@@ -33,11 +34,12 @@ from django_agent_sessions.values.records import (
 
 from ._agents import agent_record, new_agent
 from ._base import retry_reads, tracked_atomic, write
-from ._context import StoreContext, StorePart, twin
+from ._context import StorePart, twin
 from ._first_write import FirstWrite, insert_session, new_session, session_record, tell_created
 from ._forks import copy_session
 from ._mask_on_write import prepare_metadata, prepare_title
 from ._queries import session_rows
+from ._session_names import find_key, require_session
 from .locking import lock_session
 
 
@@ -102,11 +104,11 @@ class Sessions(StorePart):
 
     alist = twin(list)
 
-    def update(self, session: UUID, **changes: Unpack[SessionChanges]) -> SessionRecord:
+    def update(self, session: SessionName, **changes: Unpack[SessionChanges]) -> SessionRecord:
         """Update a session's title, metadata and dates; its messages stay as they are.
 
         Args:
-            session: Primary key of the session.
+            session: The session.
             **changes: ``title``, ``metadata`` (replaced completely), ``archived`` (bool),
                 ``expires_at`` (when the session may be deleted; None for never). Absent arguments
                 keep their values.
@@ -120,13 +122,16 @@ class Sessions(StorePart):
             PayloadError: The metadata is not JSON.
         """
         columns = _session_updates(changes, self.using)
+        key = find_key(self._context, session)
+        if key is None:
+            raise self._context.not_found(session)
 
         def update(unsure: bool) -> SessionRecord:
             with tracked_atomic(self.using):
                 # Locked, because a redaction writes titles and metadata too.
-                row = self._context.sessions().select_for_update().filter(pk=session).first()
+                row = self._context.sessions().select_for_update().filter(pk=key).first()
                 if row is None:
-                    raise self._context.not_found(str(session))
+                    raise self._context.not_found(session)
                 _check_change_of_held_session(row, columns)
                 for name, value in columns.items():
                     # A session that is archived already keeps its first `archived_at`.
@@ -142,7 +147,8 @@ class Sessions(StorePart):
                     on_written(self.using, row.pk, "update")
             return session_record(row)
 
-        return write(self.using, update, what=f"updating session {session}", savepoint=False)
+        what = f"updating session {text_of(session)}"
+        return write(self.using, update, what=what, savepoint=False)
 
     aupdate = twin(update)
 
@@ -323,11 +329,11 @@ class Sessions(StorePart):
     afind_with_agents = twin(find_with_agents)
 
     @retry_reads
-    def usage(self, session_id: str | UUID) -> Usage:
+    def usage(self, session_id: SessionName) -> Usage:
         """Return a session's counters: one row, however long the conversation is.
 
         Args:
-            session_id: Its id.
+            session_id: Its id, or another name.
 
         Returns:
             Messages and tokens of all its agents, as of the end of the last turn.
@@ -341,7 +347,7 @@ class Sessions(StorePart):
 
     def fork(
         self,
-        session: SessionRecord,
+        session: SessionName,
         *,
         at: UUID | None = None,
         session_id: str | UUID | None = None,
@@ -374,7 +380,8 @@ class Sessions(StorePart):
             InvalidIdError: The session id or the external id is invalid.
             BlobError: A large binary could not be copied; no session was created.
         """
-        what = f"forking session {session.session_id!r}"
+        what = f"forking session {text_of(session)!r}"
+        forked = find_key(self._context, session)
         key = new_id()
         name = str(key) if session_id is None else validate_id(session_id)
         if external_id is not None:
@@ -382,9 +389,9 @@ class Sessions(StorePart):
 
         def fork(unsure: bool) -> SessionRecord:
             with tracked_atomic(self.using):
-                source = lock_session(self.using, session.id)
-                if source is None or not self._context.reach.includes(source.owner_id):
-                    raise SessionNotFoundError(f"{what}: the session was deleted")
+                source = None if forked is None else lock_session(self.using, forked)
+                if source is None or not self._context.includes(source):
+                    raise SessionNotFoundError(f"{what}: the session does not exist")
                 if unsure and (created := session_rows(self.using).filter(pk=key).first()):
                     return session_record(created)
                 if (
@@ -415,17 +422,23 @@ class Sessions(StorePart):
     afork = twin(fork)
 
     @retry_reads
-    def descendants(self, session: UUID) -> builtins.list[UUID]:
+    def descendants(self, session: SessionName) -> builtins.list[UUID]:
         """List the forks of a session, and the forks of those, recursively.
 
         Args:
-            session: Primary key of the session.
+            session: The session; a deleted one by its primary key.
 
         Returns:
             Primary keys of all existing forks, of all owners, oldest first.
         """
-        rows = session_rows(self.using).filter(pk=session).values_list("forked_from", flat=True)
-        line = rows.first() or session
+        start = find_key(self._context, session)
+        if start is None:
+            return []
+        columns = ("forked_from", "owner", "namespace", "scope")
+        row = session_rows(self.using).filter(pk=start).only(*columns).first()
+        if row is not None and not self._context.includes(row):
+            return []
+        line = start if row is None else row.forked_from or start
         # By the index of lines; the origins, which may be long, are read in batches.
         forks = session_rows(self.using).filter(forked_from=line).order_by("id")
         found: builtins.list[UUID] = []
@@ -434,23 +447,26 @@ class Sessions(StorePart):
             found += [
                 key
                 for key, origin in origins.values_list("pk", "origin")
-                if origin and str(session) in origin["fork"]["line"]
+                if origin and str(start) in origin["fork"]["line"]
             ]
         return found
 
     adescendants = twin(descendants)
 
     @retry_reads
-    def ancestors(self, session: UUID) -> builtins.list[UUID]:
+    def ancestors(self, session: SessionName) -> builtins.list[UUID]:
         """List the sessions of which a session is a fork, directly or through other forks.
 
         Args:
-            session: Primary key of the session.
+            session: The session.
 
         Returns:
             Primary keys, also of deleted sessions, oldest first; empty if it is no fork.
         """
-        rows = session_rows(self.using).filter(pk=session, forked_from__isnull=False)
+        key = find_key(self._context, session)
+        if key is None:
+            return []
+        rows = self._context.sessions().filter(pk=key, forked_from__isnull=False)
         root: UUID | None
         origin: Any
         root, origin = rows.values_list("forked_from", "origin").first() or (None, None)
@@ -463,18 +479,3 @@ class Sessions(StorePart):
             return [root]
 
     aancestors = twin(ancestors)
-
-
-@retry_reads
-def read_session(context: StoreContext, session_id: str | UUID) -> SessionRecord | None:
-    """Read a session; None if it does not exist or has another owner."""
-    row = lookup.get_session(context.using, context.key(session_id), context.reach.key)
-    return None if row is None else session_record(row)
-
-
-def require_session(context: StoreContext, session_id: str | UUID) -> SessionRecord:
-    """Read a session that must exist."""
-    session = read_session(context, session_id)
-    if session is None:
-        raise context.not_found(session_id)
-    return session

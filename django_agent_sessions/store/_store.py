@@ -8,12 +8,14 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
+from django_agent_sessions.db.loop_guard import with_guarded_methods
 from django_agent_sessions.exceptions import (
     ConfigurationError,
     SessionConflictError,
     SessionNotFoundError,
 )
 from django_agent_sessions.models import Session, deletion
+from django_agent_sessions.models.session_names import SessionName, text_of
 from django_agent_sessions.values.ids import validate_namespace, validate_scope
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, Reach, refuse_none
 from django_agent_sessions.values.records import (
@@ -39,12 +41,18 @@ from ._message_deletion import clear_messages, pop_message
 from ._message_reading import payloads_of
 from ._messages import Messages
 from ._multi_agents import MultiAgents
-from ._sessions import Sessions, read_session, require_session
+from ._session_names import find_in_reach, find_key, read_session, require_session
+from ._sessions import Sessions
 from ._turns import Turns
 
 
+@with_guarded_methods
 class SessionStore:
     """Sessions of one owner in one namespace and scope.
+
+    Each method that takes a session takes its record, its model instance, its primary key (a UUID
+    or its text) or its ``session_id``. A text is a ``session_id`` of the namespace and scope first.
+    A session of another owner is not found by any of them.
 
     ::
 
@@ -59,7 +67,8 @@ class SessionStore:
             sessions without an owner can be opened and created. With ``EVERYBODY``, all sessions
             can be opened; the caller must then check access itself.
         namespace: The namespace of the session ids. Two bots with different namespaces can use
-            the same ids.
+            the same ids. A store with a namespace or scope reaches no session outside it; without
+            both, a record or a primary key can name any session of the owner.
         scope: A part of the namespace in which the ids are unique, such as a user's id, for
             frameworks that permit two users the same session id. Empty by default, so that ids
             are unique in the namespace.
@@ -163,7 +172,7 @@ class SessionStore:
 
     def open(
         self,
-        session_id: str | UUID,
+        session_id: SessionName,
         *,
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
@@ -171,7 +180,8 @@ class SessionStore:
         """Read a session, or create it.
 
         Args:
-            session_id: Its id, unique in the namespace and scope across all owners.
+            session_id: Its id, unique in the namespace and scope across all owners, or another
+                name of an existing session.
             title: Title of a created session.
             metadata: JSON metadata of a created session. An existing session keeps its own, and
                 a warning is logged if it lacks these values; change it by ``sessions.update``.
@@ -195,6 +205,9 @@ class SessionStore:
                     f"session {session_id!r} does not exist; with owner=EVERYBODY, pass "
                     "create=True to create it"
                 )
+            raise self._context.not_found(session_id)
+        if isinstance(session_id, SessionRecord | Session):
+            # It was deleted, and is not created again.
             raise self._context.not_found(session_id)
         created = insert_session(self._context, session_id, title, metadata)
         # It was created concurrently or has another owner: `get` checks the owner again.
@@ -258,11 +271,11 @@ class SessionStore:
 
     acreate = twin(create)
 
-    def find(self, session_id: str | UUID) -> SessionRecord | None:
+    def find(self, session_id: SessionName) -> SessionRecord | None:
         """Read a session.
 
         Args:
-            session_id: Its id.
+            session_id: Its id, or another name.
 
         Returns:
             The session; None if it does not exist or belongs to another owner.
@@ -274,11 +287,11 @@ class SessionStore:
 
     afind = twin(find)
 
-    def get(self, session_id: str | UUID) -> SessionRecord:
+    def get(self, session_id: SessionName) -> SessionRecord:
         """Read a session that must exist.
 
         Args:
-            session_id: Its id.
+            session_id: Its id, or another name.
 
         Returns:
             The session.
@@ -291,11 +304,11 @@ class SessionStore:
 
     aget = twin(get)
 
-    def delete(self, session_id: str | UUID) -> bool:
+    def delete(self, session_id: SessionName) -> bool:
         """Delete a session and everything that belongs to it.
 
         Args:
-            session_id: Its id.
+            session_id: Its id, or another name.
 
         Returns:
             False if the session does not exist or belongs to another owner.
@@ -304,30 +317,30 @@ class SessionStore:
             InvalidIdError: The id is invalid.
             LegalHoldError: It is under legal hold.
         """
-        found = self._context.sessions().filter_key(self._context.key(session_id))
-        key: UUID | None = None
+        # Once, because a large session loses its id before all its messages are deleted.
+        key = find_in_reach(self._context, session_id)
+        if key is None:
+            return False
 
         def delete(unsure: bool) -> bool:
-            nonlocal key
-            # Once, because a large session loses its id before all its messages are deleted.
-            key = key or found.values_list("pk", flat=True).first()
-            if key is None:
-                return False
             row = Session._base_manager.using(self.using).filter(pk=key)
             return bool(deletion.delete_session(row, atomic=tracked_atomic)) or unsure
 
-        return write(self.using, delete, what=f"deleting session {session_id!r}", savepoint=False)
+        what = f"deleting session {text_of(session_id)!r}"
+        return write(self.using, delete, what=what, savepoint=False)
 
     adelete = twin(delete)
 
-    def touch(self, session: UUID, spent: Usage) -> None:
+    def touch(self, session: SessionName, spent: Usage) -> None:
         """Set the session's last activity to now, and add a turn's usage to its counters.
 
         Args:
-            session: Primary key of the session.
+            session: The session.
             spent: Usage of the turn.
         """
-        touch(self.using, session, spent)
+        key = find_key(self._context, session)
+        if key is not None:
+            touch(self.using, key, spent, self._context.sessions())
 
     atouch = twin(touch)
 
@@ -491,6 +504,10 @@ class SessionStore:
 
 class StoreOperations:
     """Further operations on a store, for one kind of caller. The base class of such operations."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        with_guarded_methods(cls)
 
     def __init__(self, store: SessionStore) -> None:
         self.store = store

@@ -12,6 +12,7 @@ from uuid import UUID
 from django.core import signals as django_signals
 
 from django_agent_sessions import signals, store
+from django_agent_sessions.models import Session
 from django_agent_sessions.store.snapshots import SnapshotStorageStore
 from django_agent_sessions.values import observing
 from django_agent_sessions.values.records import AgentRecord, SessionRecord
@@ -111,12 +112,12 @@ def _ids(part: Any, parameter: str, value: Any) -> observing.Ids:
     """Return the ids that the first argument has; any other argument may be content."""
     if isinstance(value, AgentRecord):
         return observing.agent_ids(value)
-    if isinstance(value, SessionRecord):
+    if isinstance(value, SessionRecord | Session):
         ids = session_ids.SessionIds(value.session_id, value.namespace)
         return {"agent_sessions.session": value.id, **ids.attributes()}
     if parameter == "session" and isinstance(value, UUID):
         return {"agent_sessions.session": value}
-    if parameter == "session_id" and isinstance(value, str | UUID):
+    if parameter in ("session", "session_id") and isinstance(value, str | UUID):
         namespace = getattr(getattr(part, "_context", None), "namespace", "")
         return session_ids.SessionIds(str(value), namespace).attributes()
     return {}

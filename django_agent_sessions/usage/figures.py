@@ -13,6 +13,7 @@ from django.db.models import F, Model, Q, QuerySet, Sum
 from django.utils import timezone
 
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.models import UsageCursor, UsageRollup
 from django_agent_sessions.values.owners import owner_key
 from django_agent_sessions.values.records import add_known
@@ -141,6 +142,7 @@ def span(days: int, until: date | None) -> tuple[date, date]:
     return last - timedelta(days - 1), last
 
 
+@sync_only
 def daily(days: int, *, until: date | None = None, using: str | None = None) -> list[DayFigures]:
     """Read the figures of each day.
 
@@ -168,6 +170,7 @@ def daily(days: int, *, until: date | None = None, using: str | None = None) -> 
     return [_day_figures(day, total(found[day])) for day in known]
 
 
+@sync_only
 def top(
     dimension: Literal["agent", "model", "namespace", "owner"],
     days: int,
@@ -251,6 +254,7 @@ def _sums(rows: QuerySet[UsageRollup], first: datetime, sort: str) -> QuerySet[A
     )
 
 
+@sync_only
 def by_owner(month: date, *, limit: int = 20, using: str | None = None) -> list[KeyFigures]:
     """Read the figures of the owners with the most messages in a month.
 
@@ -281,6 +285,7 @@ def by_owner(month: date, *, limit: int = 20, using: str | None = None) -> list[
     return sorted(owners, key=lambda owner: (-owner.messages, owner.key))
 
 
+@sync_only
 def by_month(owner: Any, months: int = 12, *, using: str | None = None) -> list[MonthFigures]:
     """Read the figures of an owner in the last months.
 
@@ -336,6 +341,7 @@ def total(figures: Iterable[Figures]) -> Figures:
     )
 
 
+@sync_only
 def counted_until(*, using: str | None = None) -> datetime | None:
     """Return the time up to which everything has been counted.
 
@@ -349,6 +355,7 @@ def counted_until(*, using: str | None = None) -> datetime | None:
     return cursors.values_list("counted_at", flat=True).first()
 
 
+@sync_only
 def first_day(*, using: str | None = None) -> date | None:
     """Return the first day with figures.
 

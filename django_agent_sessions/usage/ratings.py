@@ -12,6 +12,7 @@ from django.db.models import Count, Q, QuerySet
 from django.db.models.functions import TruncHour
 
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.models import MessageFeedback
 from django_agent_sessions.values.ids import first_id_for_time, time_of_id
 
@@ -55,6 +56,7 @@ class DayRatings:
     bad: int | None
 
 
+@sync_only
 def daily_ratings(
     days: int, *, until: date | None = None, using: str | None = None
 ) -> list[DayRatings]:
@@ -94,6 +96,7 @@ def daily_ratings(
     ]
 
 
+@sync_only
 def ratings_by(
     days: int, *, until: date | None = None, using: str | None = None
 ) -> dict[str, dict[str, Ratings]]:

@@ -27,6 +27,7 @@ from django.utils import timezone
 
 from django_agent_sessions.conf import get_settings
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.models import Session, SessionMessage, UsageCursor, UsageRollup
 from django_agent_sessions.models.functions import without_original
 from django_agent_sessions.models.querysets import groups_of_keys
@@ -179,6 +180,7 @@ class RollUpResult:
     complete: bool
 
 
+@sync_only
 def roll_up(
     *,
     using: str | None = None,
@@ -222,6 +224,7 @@ def roll_up(
             return RollUpResult(messages, sessions, complete)
 
 
+@sync_only
 def rebuild(
     *, using: str | None = None, batch: int = 20_000, until: datetime | None = None
 ) -> RollUpResult:

@@ -24,7 +24,16 @@ pytestmark = [
     pytest.mark.urls("tests.contexts.views"),
 ]
 
-Get = Callable[[str], tuple[int, str]]
+
+class Get:
+    """Gets a path from a site; ``address`` is that of a real server."""
+
+    def __init__(self, get: Callable[[str], tuple[int, str]], address: str = "") -> None:
+        self._get = get
+        self.address = address
+
+    def __call__(self, url: str) -> tuple[int, str]:
+        return self._get(url)
 
 
 @pytest.fixture(params=[False, True], ids=["", "atomic-requests"])
@@ -42,7 +51,7 @@ def get_over_http(address: str) -> Get:
             with error:
                 return error.code, ""
 
-    return get
+    return Get(get, address)
 
 
 @contextmanager
@@ -51,7 +60,7 @@ def client() -> Iterator[Get]:
         response = Client().get(f"/{url}")
         return response.status_code, response.content.decode()
 
-    yield get
+    yield Get(get)
 
 
 @contextmanager
@@ -62,7 +71,7 @@ def async_client() -> Iterator[Get]:
         response = await AsyncClient().get(f"/{url}")
         return response.status_code, response.content.decode()
 
-    yield lambda url: asyncio.run(aget(url))
+    yield Get(lambda url: asyncio.run(aget(url)))
 
     async def close() -> None:
         await sync_to_async(connections.close_all)()

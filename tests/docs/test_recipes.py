@@ -24,10 +24,8 @@ from agents import RunConfig, Runner, SQLiteSession, set_tracing_disabled
 from agents.extensions.memory import SQLAlchemySession
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.http import StreamingHttpResponse
 from django.test import RequestFactory
 from django.utils import timezone
-from openai.types.responses import ResponseTextDeltaEvent
 from strands import Agent
 from strands.session import FileSessionManager
 
@@ -43,21 +41,11 @@ from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import make_session
 from tests.processes import ROOT, unmeasured
 
+from .recipes import PAGE, RECIPES, pasted
+
 pytestmark = pytest.mark.django_db(transaction=True)
 
-PAGE = (ROOT / "docs" / "how-to" / "recipes.md").read_text()
-RECIPES = {
-    section.partition("\n")[0]: re.findall(r"```(?:python|console)\n(.*?)```", section, re.DOTALL)
-    for section in PAGE.split("\n## ")[1:]
-}
 MAX_LINES = 10
-
-
-def pasted(recipe: str, **given: Any) -> dict[str, Any]:
-    """The names that a recipe defines, with those that it takes from the project."""
-    namespace = {"__name__": "recipe", **given}
-    exec(RECIPES[recipe][0], namespace)  # noqa: S102 - our own page
-    return namespace
 
 
 def imported(recipe: str, *, place: Path | str, folder: Path) -> str:
@@ -88,8 +76,8 @@ def untraced():
     set_tracing_disabled(True)
 
 
-def test_the_page_has_twenty_jobs_of_at_most_ten_lines():
-    assert len(RECIPES) == 20
+def test_the_page_has_jobs_of_at_most_ten_lines():
+    assert len(RECIPES) == 23
     for blocks in RECIPES.values():
         [block] = blocks
         assert len([line for line in block.splitlines() if line.strip()]) <= MAX_LINES
@@ -125,30 +113,6 @@ def test_a_celery_task(ada):
     # In this process; a worker runs it in `make contexts`.
     assert answer.apply((ada.pk, "talk", "Hello")).get() == "You said: Hello\n"
     assert Session.objects.get(session_id="talk").owner == ada
-
-
-async def test_streaming():
-    ada = await User.objects.acreate(username="ada")
-    request = RequestFactory().post("/", {"text": "How are you?"})
-
-    async def auser() -> User:
-        return ada
-
-    request.auser = auser
-    names = {
-        "DjangoSession": DjangoSession,
-        "Runner": Runner,
-        "RunConfig": RunConfig,
-        "Agent": OpenAIAgent,
-        "model": OpenAIEcho(),
-        "ResponseTextDeltaEvent": ResponseTextDeltaEvent,
-        "StreamingHttpResponse": StreamingHttpResponse,
-    }
-    response = await pasted("Streaming", **names)["stream_answer"](request, "talk")
-
-    words = [part async for part in response]
-    assert words == [b"You ", b"said: ", b"How ", b"are ", b"you?"]
-    assert (await Session.objects.aget()).message_count == 2
 
 
 def test_tokens_and_cost_of_a_user_this_month(ada, settings):

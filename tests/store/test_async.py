@@ -4,11 +4,11 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
+from django_agent_sessions.models.session_names import SessionName
 from django_agent_sessions.store import (
     Agents,
     Branches,
@@ -61,7 +61,7 @@ def test_an_async_twin_takes_and_returns_the_same(kind, name):
 
 async def test_an_async_twin_calls_what_a_subclass_overrides(db):
     class Loud(SessionStore):
-        def find(self, session_id: str | UUID) -> Any:
+        def find(self, session_id: SessionName) -> Any:
             return str(session_id).upper()
 
     assert str(await Loud().afind("quiet")) == "QUIET"

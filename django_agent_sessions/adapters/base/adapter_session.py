@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import weakref
-from collections.abc import Callable, Coroutine, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import Any, Generic, TypeVar
 from uuid import UUID
@@ -12,6 +14,7 @@ from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_ends import is_loop_ending
 from django_agent_sessions.exceptions import ConfigurationError, StaleSessionError
 from django_agent_sessions.store import GroupedAppend, SessionStore
 from django_agent_sessions.values import observing
@@ -19,6 +22,8 @@ from django_agent_sessions.values.ids import validate_id
 from django_agent_sessions.values.records import AgentRecord, SessionRecord, Usage
 
 from .exclusive import ExclusiveRuns
+
+logger = logging.getLogger("django_agent_sessions")
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -68,17 +73,40 @@ class AdapterSession:
     async def arun(self, work: Callable[[], R], *, key: Hashable = None) -> R:
         """Async version of :meth:`run`, with a single thread switch."""
         self.trace(key)
-        return await bridge.run_async(self._guarded(work, key), using=self.using)
+        try:
+            return await bridge.run_async(self._guarded(work, key), using=self.using)
+        except asyncio.CancelledError:
+            self._refuse_ended_loop()
+            raise
 
-    def arun_append(
+    async def arun_append(
         self, append: GroupedAppend[R], group: object, *, key: Hashable = None
-    ) -> Coroutine[Any, Any, R]:
+    ) -> R:
         """Append as :meth:`arun` does, if possible in one commit with other conversations.
 
         Appends of the same ``group``, an object, stay in order.
         """
         self.trace(key)
-        return append.run(self.using, id(group), lambda work: self._guarded(work, key)())
+        try:
+            return await append.run(self.using, id(group), lambda work: self._guarded(work, key)())
+        except asyncio.CancelledError:
+            self._refuse_ended_loop()
+            raise
+
+    def _refuse_ended_loop(self) -> None:
+        """Log and raise an error if a run is cancelled because its event loop ends before it.
+
+        Such a cancellation reaches nobody: a stream that is read in another loop, as Django does
+        for an async view under WSGI, would end as if the answer were complete and empty.
+        """
+        if is_loop_ending():
+            text = (
+                f"the event loop of a run in session {self.session_id!r} ended before the run, "
+                "whose further messages are not stored: await the run, or start it in the "
+                "generator that streams its answer and not in the view"
+            )
+            logger.error(text)
+            raise ConfigurationError(text) from None
 
     def _guarded(self, work: Callable[[], R], key: Hashable) -> Callable[[], R]:
         tracked = partial(self.tracked, work)

@@ -45,8 +45,10 @@ def load(names: Sequence[str]) -> list[Detector]:
     found = []
     for name in dict.fromkeys(names):
         if name not in known:
+            # A text that cannot be a name may be content that was passed in its place.
+            named = f" {name!r}" if _NAME.fullmatch(str(name)) else ""
             raise ConfigurationError(
-                f"Unknown detector {name!r}. Available detectors: {', '.join(known)}."
+                f"Unknown detector{named}. Available detectors: {', '.join(known)}."
             )
         detector = known[name]
         _require(detector)

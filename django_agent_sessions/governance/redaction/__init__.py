@@ -17,7 +17,7 @@ agent_sessions_redact`` use these functions or, to replace a whole message with 
 
 from __future__ import annotations
 
-from contextlib import suppress
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -26,9 +26,11 @@ from django.db.models import QuerySet
 from django_agent_sessions import conf
 from django_agent_sessions.content.work_budget import WorkBudget
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import RedactionScopeError
 from django_agent_sessions.governance.session_change import change
 from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.models.session_names import SessionName, session_key
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.locking import write
 from django_agent_sessions.values.owners import EVERYBODY
@@ -74,10 +76,11 @@ _ADVICE = (
 )
 
 
+@partial(sync_only, twin="aredact")
 def redact(
-    session: UUID,
-    *scopes: Scope,
-    reason: str,
+    session: SessionName,
+    *scopes: Scope | str,
+    reason: str | None = None,
     actor: Any = None,
     dry_run: bool = False,
     descendants: bool = False,
@@ -92,10 +95,10 @@ def redact(
     meanwhile is searched again.
 
     Args:
-        session: Primary key of the session.
-        *scopes: What to redact.
+        session: The session.
+        *scopes: What to redact; a string is a text to find.
         reason: The reason, written to the audit log; redacted content is masked in it.
-        actor: The user, or a text that names a program.
+        actor: The user, or a text that names a program and no user.
         dry_run: Search, but write nothing.
         descendants: Also redact in all direct and indirect forks of the session: matches of
             scopes without a message, and the copies of the messages of the other scopes.
@@ -115,8 +118,8 @@ def redact(
         SessionNotFoundError: The session does not exist, or has no such message.
         ReasonRequiredError: The reason is blank, and ``dry_run`` is false.
         ReasonError: The reason has more than 2,000 characters.
-        RedactionScopeError: A scope has a path that does not exist, or an empty or invalid text;
-            or ``session`` is not a primary key.
+        InvalidIdError: ``session`` names no session.
+        RedactionScopeError: A scope has a path that does not exist, or an empty or invalid text.
         WorkLimitError: The search takes more than the budget of the request that it is part of.
         MatchesChangedError: The matches are not those of the preview that ``expected`` names.
         LegalHoldError: The session or a fork is under legal hold, and a match is in a row whose
@@ -124,8 +127,8 @@ def redact(
     """
     if not scopes:
         raise RedactionScopeError("nothing to redact: pass at least one scope")
-    key = _key(session)
     alias = bridge.database(using)
+    key = session_key(session, alias)
     groups = ScopeGroups(scopes)
     plan = RedactionPlan(
         alias,
@@ -154,33 +157,25 @@ def redact(
     return receipt.result
 
 
-def _key(session: object) -> UUID:
-    """Return the primary key of a session, which may be a string."""
-    with suppress(ValueError):
-        return session if isinstance(session, UUID) else UUID(str(session))
-    # Without the value: a session_id may be content.
-    raise RedactionScopeError(
-        "redact() requires the session's primary key, a UUID: pass session.id, not session_id"
-    )
-
-
-def descendants_of(session: UUID, *, using: str | None = None) -> list[UUID]:
+@sync_only
+def descendants_of(session: SessionName, *, using: str | None = None) -> list[UUID]:
     """Return the sessions that :func:`redact` reaches with ``descendants``.
 
     Args:
-        session: Primary key of the session.
+        session: The session.
         using: The database alias.
 
     Returns:
         Primary keys of all direct and indirect forks, including those of other owners.
     """
-    return SessionStore(owner=EVERYBODY, using=using).sessions.descendants(session)
+    key = session_key(session, using)
+    return SessionStore(owner=EVERYBODY, using=using).sessions.descendants(key)
 
 
 async def aredact(
-    session: UUID,
-    *scopes: Scope,
-    reason: str,
+    session: SessionName,
+    *scopes: Scope | str,
+    reason: str | None = None,
     actor: Any = None,
     dry_run: bool = False,
     descendants: bool = False,

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import EncryptionError, SessionNotFoundError
 from django_agent_sessions.governance.session_change import SessionChange, change
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
@@ -25,6 +26,7 @@ _SESSION_BATCH = 200
 _MESSAGE_BATCH = 200
 
 
+@sync_only
 def purge_originals(
     *,
     before: datetime | None = None,
@@ -70,6 +72,7 @@ def purge_originals(
     return count
 
 
+@sync_only
 def original_kept_until(
     session: UUID, message: UUID, *, using: str | None = None
 ) -> datetime | None:

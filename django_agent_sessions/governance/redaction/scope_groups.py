@@ -23,7 +23,8 @@ SHORTEST_TEXT = 2
 class ScopeGroups:
     """The scopes, grouped by reach: the whole session, or one message."""
 
-    def __init__(self, scopes: Sequence[Scope]) -> None:
+    def __init__(self, given: Sequence[Scope | str]) -> None:
+        scopes = [Find(each) if isinstance(each, str) else each for each in given]
         self.everywhere: list[Finder] = []
         # Without detectors, whose matches in ids and internal state are coincidences.
         self.named: list[Finder] = []
@@ -31,6 +32,11 @@ class ScopeGroups:
         # As entered; the matches may have another spelling.
         self.named_texts = {s.text for s in scopes if isinstance(s, Find) and not s.pattern}
         for scope in scopes:
+            if not isinstance(scope, Scope):
+                raise RedactionScopeError(
+                    f"a {type(scope).__name__} is no scope: pass Find(text), Detect(), or "
+                    "WholeMessage, Block or Span with message.id"
+                )
             if isinstance(scope, Find | Detect) and scope.message is None:
                 new_finder = finder_for(scope)
                 self.everywhere.append(new_finder)
@@ -67,6 +73,8 @@ def finder_for(scope: Find | Detect) -> Finder:
     if isinstance(scope, Detect):
         known = detectors.load(scope.names) if scope.names else detectors.available()
         return masking.DetectorFinder(known)
+    if not isinstance(scope.text, str):
+        raise RedactionScopeError(f"the text to find is a {type(scope.text).__name__}, not a str")
     # A blank pattern would match only white space, which is never intended.
     if not scope.text.strip():
         raise RedactionScopeError("the text or pattern to find is empty")

@@ -76,12 +76,16 @@ class Detect:
     """The matches of detectors.
 
     Attributes:
-        names: Names of the detectors; empty for all.
+        names: Names of the detectors, or one name; empty for all.
         message: Primary key of the message to search; None searches the whole session.
     """
 
-    names: Sequence[str] = ()
+    names: Sequence[str] | str = ()
     message: UUID | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.names, str):
+            object.__setattr__(self, "names", (self.names,))
 
 
 Scope: TypeAlias = WholeMessage | Block | Span | Find | Detect

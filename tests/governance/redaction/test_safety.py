@@ -10,6 +10,8 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from django_agent_sessions.exceptions import (
+    ConfigurationError,
+    InvalidIdError,
     LegalHoldError,
     ReasonRequiredError,
     RedactionScopeError,
@@ -143,15 +145,15 @@ def test_a_scope_that_names_nothing_changes_nothing_and_says_no_content(
 
 @pytest.mark.parametrize("dry_run", [False, True])
 @pytest.mark.parametrize("descendants", [False, True])
-def test_a_session_that_is_named_and_not_given_by_its_key_is_told_so(
+def test_a_session_is_redacted_by_any_name_and_another_value_is_refused_without_content(
     store, agent, dry_run, descendants
 ):
     session = store.open(f"support-4711 {SECRET}", title=SECRET)
     store.append(store.agents.open(session), user(SECRET))
 
     wrong: Any
-    for wrong in (session.session_id, session, None, "", 4711):
-        with pytest.raises(RedactionScopeError, match=r"pass session\.id") as caught:
+    for wrong in (f"{SECRET} 4711", None, "", SECRET * 300, 4711):
+        with pytest.raises((InvalidIdError, SessionNotFoundError)) as caught:
             redact(wrong, Find(SECRET), reason="r", dry_run=dry_run, descendants=descendants)
         assert SECRET not in str(caught.value)
         # Nor by way of what led to it, which a report of errors shows too.
@@ -159,8 +161,55 @@ def test_a_session_that_is_named_and_not_given_by_its_key_is_told_so(
         assert caught.value.__context__ is None
     assert AuditEvent.objects.count() == 0
 
-    as_text: Any = str(session.id)
-    assert len(redact(as_text, Find(SECRET), reason="r").hits) == 2
+    for name in (str(session.id), session.session_id, session):
+        assert len(redact(name, SECRET, dry_run=True).hits) == 2
+
+
+@pytest.mark.parametrize(
+    ("scope", "advice"),
+    [
+        (lambda: 4711, r"a int is no scope: pass Find\(text\)"),
+        (lambda: b"x", "a bytes is no scope"),
+        (lambda: None, "a NoneType is no scope"),
+        (lambda: ["x"], "a list is no scope"),
+        (lambda: Find(4711), "the text to find is a int, not a str"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_scope_is_refused_with_advice(session, scope, advice):
+    with pytest.raises(RedactionScopeError, match=advice):
+        redact(session.id, scope(), reason="r")
+
+
+def test_a_string_is_a_text_to_find_and_one_detector_needs_no_list(store, session, agent):
+    store.append(agent, user("My card is 4111 1111 1111 1111."))
+
+    assert redact(session.id, "4111-1111-1111-1111", dry_run=True).total == 1
+    assert redact(session.id, Detect("card"), reason="r").total == 1
+    assert text_of(store, agent, 0) == "My card is [REDACTED:CARD]."
+
+
+def test_an_unknown_detector_is_named_but_not_content_in_its_place(session):
+    with pytest.raises(ConfigurationError, match="Unknown detector 'crad'"):
+        redact(session.id, Detect("crad"), reason="r")
+    with pytest.raises(ConfigurationError, match=r"Unknown detector\. Available") as caught:
+        redact(session.id, Detect("4111 1111"), reason="r")
+    assert "4111" not in str(caught.value)
+
+
+@pytest.mark.parametrize("actor", ["ada", 4711, b"ada"])
+def test_the_name_of_a_user_is_no_program(store, session, agent, ada, actor):
+    store.append(agent, user(SECRET))
+
+    with pytest.raises(ConfigurationError, match="the actor"):
+        redact(session.id, SECRET, reason="r", actor=actor)
+    with pytest.raises(ConfigurationError, match="the actor"):
+        legal_hold.hold(session.id, reason="r", actor=actor)
+    with pytest.raises(ConfigurationError, match="the actor"):
+        store.messages.redact(agent, 0, user("x"), actor=actor)
+
+    assert AuditEvent.objects.count() == 0
+    assert redact(session.id, SECRET, reason="r", actor="nightly job").total == 1
+    assert AuditEvent.objects.get().actor == "nightly job"
 
 
 @pytest.mark.parametrize(

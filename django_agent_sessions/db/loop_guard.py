@@ -1,0 +1,50 @@
+"""Refuse sync functions in a running event loop, with an error that names what to await instead."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from inspect import isfunction
+from typing import Any, ParamSpec, TypeVar
+
+from django_agent_sessions.db.transaction_join import running_loop
+from django_agent_sessions.exceptions import SynchronousCallError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C", bound=type)
+
+
+def sync_only(function: Callable[P, R], *, twin: str = "") -> Callable[P, R]:
+    """Decorate a function that queries the database in the calling thread.
+
+    Django would raise ``SynchronousOnlyOperation`` at its first query, without advice. As there,
+    the variable ``DJANGO_ALLOW_ASYNC_UNSAFE`` of the environment switches it off.
+    """
+    name = function.__qualname__
+    advice = f"await {twin}()" if twin else f"await arun_orm({name}, …)"
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if running_loop() is not None and not os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE"):
+            raise SynchronousCallError(
+                f"{name}() queries the database, which a running event loop must not wait for: "
+                f"{advice} instead"
+            )
+        return function(*args, **kwargs)
+
+    return call
+
+
+def with_guarded_methods(kind: C) -> C:
+    """Decorate a class: each public sync method names its async twin in a running event loop."""
+    for name, method in [*vars(kind).items()]:
+        if isfunction(method) and not name.startswith("_") and not _is_twin(kind, name):
+            twin = f"a{name}" if hasattr(kind, f"a{name}") else ""
+            setattr(kind, name, sync_only(method, twin=twin))
+    return kind
+
+
+def _is_twin(kind: type[Any], name: str) -> bool:
+    return name.startswith("a") and hasattr(kind, name[1:])

@@ -1,0 +1,64 @@
+"""Find the session that a caller names, in one way for all operations."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django_agent_sessions.models.session_names import (
+    SessionName,
+    key_in,
+    key_of_text,
+    named_by,
+    the_named,
+)
+from django_agent_sessions.sql import lookup
+from django_agent_sessions.values.records import SessionRecord
+
+from ._base import retry_reads
+from ._context import StoreContext
+from ._first_write import session_record
+
+
+@retry_reads
+def read_session(context: StoreContext, session: SessionName) -> SessionRecord | None:
+    """Read a session; None if it does not exist or is not reached."""
+    if isinstance(session, str) and key_of_text(session) is None:
+        row = lookup.get_session(context.using, context.key(session), context.reach.key)
+    else:
+        rows = context.sessions().filter(named_by(session, context.namespace, context.scope))
+        row = the_named(session, rows[:2])
+    return None if row is None else session_record(row)
+
+
+def require_session(context: StoreContext, session: SessionName) -> SessionRecord:
+    """Read a session that must exist."""
+    found = read_session(context, session)
+    if found is None:
+        raise context.not_found(session)
+    return found
+
+
+def given_session(context: StoreContext, session: SessionName) -> SessionRecord:
+    """Return a record that is reached as it is, without a query; read a session otherwise."""
+    if not isinstance(session, SessionRecord):
+        return require_session(context, session)
+    if not context.includes(session):
+        raise context.not_found(session)
+    return session
+
+
+def find_key(context: StoreContext, session: SessionName) -> UUID | None:
+    """Return a primary key, which the operation has to look up itself; read it for a text."""
+    key = key_in(session)
+    if key is None:
+        found = read_session(context, session)
+        return None if found is None else found.id
+    return key
+
+
+@retry_reads
+def find_in_reach(context: StoreContext, session: SessionName) -> UUID | None:
+    """Return the primary key of a session, of which nothing else is read; None if there is none."""
+    named = named_by(session, context.namespace, context.scope)
+    row = the_named(session, context.sessions().filter(named).only("pk", "owner_id")[:2])
+    return None if row is None else row.pk

@@ -1,0 +1,124 @@
+"""Views that stream an answer: the recipes of the documentation, and a run that a view starts."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from agents import Agent, RunConfig, Runner
+from django.contrib.auth.decorators import login_required
+from django.db import transaction
+from django.http import HttpRequest, StreamingHttpResponse
+from django.urls import path
+from django.views.decorators.csrf import csrf_exempt
+from openai.types.responses import ResponseTextDeltaEvent
+
+from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.adapters.openai_agents.echo import EchoModel as OpenAIEcho
+from django_agent_sessions.adapters.strands.echo import EchoModel as StrandsEcho
+from tests.docs.recipes import pasted
+
+first_word_was_read = threading.Event()
+"""Set by the test's client: a model that waits for it has an answer that arrives in parts."""
+
+
+async def _wait_for_the_client() -> None:
+    for _ in range(500):
+        if first_word_was_read.is_set():
+            return
+        await asyncio.sleep(0.02)
+
+
+class PatientOpenAI(OpenAIEcho):
+    async def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        number = 0
+        async for event in super().stream_response(*args, **kwargs):
+            if number == 1:
+                await _wait_for_the_client()
+            number += 1
+            yield event
+
+
+class PatientStrands(StrandsEcho):
+    async def stream(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        words = 0
+        async for event in super().stream(*args, **kwargs):
+            words += "contentBlockDelta" in event
+            if words == 2:
+                await _wait_for_the_client()
+            yield event
+
+
+SDK_NAMES = {
+    "Agent": Agent,
+    "DjangoSession": DjangoSession,
+    "ResponseTextDeltaEvent": ResponseTextDeltaEvent,
+    "RunConfig": RunConfig,
+    "Runner": Runner,
+    "model": PatientOpenAI(),
+}
+WORDS = {
+    "openai": pasted("Streaming with OpenAI", **SDK_NAMES)["openai_words"],
+    "strands": pasted("Streaming with Strands", model=PatientStrands())["strands_words"],
+}
+
+
+def _recipe(heading: str, sdk: str) -> Any:
+    given = {
+        "asyncio": asyncio,
+        "strands_words": WORDS[sdk],
+        "StreamingHttpResponse": StreamingHttpResponse,
+    }
+    return pasted(heading, **given)["stream_answer"]
+
+
+@csrf_exempt
+@transaction.non_atomic_requests
+@login_required
+async def under_asgi(request: HttpRequest, sdk: str, session_id: str) -> Any:
+    return await _recipe("A stream under ASGI", sdk)(request, session_id)
+
+
+@csrf_exempt
+@login_required
+def under_wsgi(request: HttpRequest, sdk: str, session_id: str) -> Any:
+    return _recipe("A stream under WSGI", sdk)(request, session_id)
+
+
+@csrf_exempt
+@transaction.non_atomic_requests
+@login_required
+async def started_in_the_view(request: HttpRequest, sdk: str, session_id: str) -> Any:
+    """A run whose loop has ended under WSGI, when the server reads the body."""
+    session = DjangoSession(session_id, owner=await request.auser())
+    result = Runner.run_streamed(
+        Agent("assistant", model=OpenAIEcho()),
+        request.POST["text"],
+        session=session,
+        run_config=RunConfig(tracing_disabled=True),
+    )
+
+    async def words() -> AsyncIterator[str]:
+        async for event in result.stream_events():
+            data = getattr(event, "data", None)
+            if isinstance(data, ResponseTextDeltaEvent):
+                yield data.delta
+
+    return StreamingHttpResponse(words(), content_type="text/plain")
+
+
+def parts_of(response: Any) -> Iterator[bytes]:
+    """What a client reads, part by part; the model goes on when the first one was read."""
+    first_word_was_read.clear()
+    while part := response.read1(100):
+        yield part
+        first_word_was_read.set()
+
+
+urlpatterns = [
+    path("asgi/<sdk>/<session_id>", under_asgi),
+    path("wsgi/<sdk>/<session_id>", under_wsgi),
+    path("view/<sdk>/<session_id>", started_in_the_view),
+]
