@@ -54,6 +54,7 @@ class AgentSessionsConfig(AppConfig):
         _register_session_admin()
         session_tombstoned.connect(_record_deletion, Session, dispatch_uid="agent_sessions")
         # By its label, because a project's user model may be loaded later.
+        pre_delete.connect(_before_user, settings.AUTH_USER_MODEL, dispatch_uid="agent_sessions")
         post_delete.connect(_after_user, settings.AUTH_USER_MODEL, dispatch_uid="agent_sessions")
         pre_delete.connect(_before_deletion, Session, dispatch_uid="agent_sessions")
         pre_save.connect(fixtures.seal_loaded_row, dispatch_uid=fixtures.DISPATCH_UID)
@@ -77,10 +78,16 @@ def _before_deletion(**kwargs: Any) -> None:
     before_session_deletion(**kwargs)
 
 
-def _after_user(**kwargs: Any) -> None:
-    from django_agent_sessions.models.users import delete_elsewhere
+def _before_user(**kwargs: Any) -> None:
+    from django_agent_sessions.governance.owner_removal import before_user_deletion
 
-    delete_elsewhere(**kwargs)
+    before_user_deletion(**kwargs)
+
+
+def _after_user(**kwargs: Any) -> None:
+    from django_agent_sessions.governance.owner_removal import after_user_deletion
+
+    after_user_deletion(**kwargs)
 
 
 def _register_session_admin() -> None:

@@ -202,6 +202,10 @@ class AgentSessionsSettings:
     """The currency of ``PRICES`` (``"EUR"``), which is shown after costs; that of
     ``genai-prices`` is ``"USD"``."""
 
+    KEEP_SESSIONS_OF_DELETED_USERS: bool = False
+    """Whether the sessions of a user whom Django deletes stay, without an owner. Otherwise they are
+    deleted with the user. See :ref:`owners-deletion`."""
+
     RETENTION: Mapping[str, Any] = field(default_factory=dict)
     """How long sessions, audit events and usage are kept: a dict with ``SESSIONS`` (lifetimes by
     namespace), ``AUDIT_EVENTS`` and ``USAGE``. ``manage.py agent_sessions_prune`` deletes what is

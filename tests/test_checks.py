@@ -12,6 +12,7 @@ from django.db import connections
 
 from django_agent_sessions.checks import (
     check_access,
+    check_api_apps,
     check_blob_storage,
     check_connection_setup,
     check_detectors,
@@ -458,3 +459,31 @@ def test_a_project_without_the_api_is_warned_of_none_of_its_limits(settings):
     settings.AGENT_SESSIONS = {"MAX_OWNER_SESSIONS": None}
     settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}
     assert (found(check_quotas), found(check_throttles)) == ([], [])
+
+
+def without(settings, *names: str) -> None:
+    settings.INSTALLED_APPS = [name for name in settings.INSTALLED_APPS if name not in names]
+
+
+@pytest.mark.parametrize("urls", ["tests.urls", "example_project.urls"])
+@pytest.mark.parametrize(
+    "missing", [("rest_framework",), ("django_filters",), ("rest_framework", "django_filters")]
+)
+def test_the_api_without_its_apps_is_told(settings, urls, missing):
+    settings.ROOT_URLCONF = urls
+    without(settings, *missing)
+
+    ((number, message, hint),) = found(check_api_apps)
+    assert number == "agent_sessions.W016"
+    for name in missing:
+        assert name in message
+        assert repr(name) in str(hint)
+
+
+def test_the_apps_are_not_needed_without_the_urls_of_the_api(settings):
+    settings.ROOT_URLCONF = "tests.contexts.views"
+    without(settings, "rest_framework", "django_filters")
+
+    assert found(check_api_apps) == []
+    settings.ROOT_URLCONF = None
+    assert found(check_api_apps) == []

@@ -16,7 +16,17 @@ from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 from django_agent_sessions.models import Operation, Review
 
 _KEYS = frozenset(
-    {"first", "last", "by_namespace", "finished", "data_keys", "note", "operation_key", "user_id"}
+    {
+        "first",
+        "last",
+        "by_namespace",
+        "finished",
+        "data_keys",
+        "note",
+        "operation_key",
+        "owner",
+        "user_id",
+    }
 )
 """Keys of messages, ids and figures in detail, which only the event's own page shows."""
 

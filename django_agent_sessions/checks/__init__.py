@@ -1,11 +1,13 @@
 """System checks; importing this package registers them."""
 
+from .api import check_api_apps
 from .blob_storage import check_blob_prefix, check_blob_storage, check_orphaned_blobs
 from .databases import (
     check_audit_trigger,
     check_character_sets,
     check_full_text_configuration,
     check_full_text_search,
+    check_routers,
     check_storage,
 )
 from .limits import check_proxies, check_quotas, check_throttles
@@ -21,6 +23,7 @@ from .settings import (
 
 __all__ = [
     "check_access",
+    "check_api_apps",
     "check_audit_trigger",
     "check_blob_prefix",
     "check_blob_storage",
@@ -35,6 +38,7 @@ __all__ = [
     "check_proxies",
     "check_quotas",
     "check_reasons",
+    "check_routers",
     "check_settings",
     "check_storage",
     "check_throttles",

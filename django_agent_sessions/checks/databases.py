@@ -9,7 +9,7 @@ from typing import Any
 from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as CheckWarning
-from django.db import DatabaseError, connections
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections, router
 
 from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
@@ -18,6 +18,9 @@ from django_agent_sessions.exceptions import ConfigurationError
 from .settings import requires_valid
 
 _OLDEST_SQLITE = (3, 35)
+
+ROUTER_PATH = "django_agent_sessions.db.routers.SessionsRouter"
+"""The router of this package, for the hint."""
 
 
 def _asking_database(check: Callable[..., list[CheckMessage]]) -> Callable[..., list[CheckMessage]]:
@@ -168,6 +171,34 @@ def check_audit_trigger(alias: str, **kwargs: Any) -> list[CheckMessage]:
             hint="Run manage.py agent_sessions_check --fix as the owner of the tables, and find "
             "out who did it: the audit trail is not reliable for the time without the trigger.",
             id="agent_sessions.W013",
+        )
+    ]
+
+
+@register(Tags.models)
+@requires_valid("DATABASE")
+def check_routers(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Check that the ORM reads and writes sessions where ``DATABASE`` says that they are."""
+    # Imported here because it imports the models.
+    from django_agent_sessions.models import Session
+    from django_agent_sessions.models.users import same_database
+
+    alias = conf.get_settings().DATABASE
+    if alias is None or alias not in connections:
+        return []
+    written, read = router.db_for_write(Session), router.db_for_read(Session)
+    # Other reads may be from a replica.
+    used = {written, read} if read == DEFAULT_DB_ALIAS else {written}
+    if all(same_database(each, alias) for each in used):
+        return []
+    return [
+        CheckWarning(
+            f"The store writes sessions to {alias!r} (AGENT_SESSIONS['DATABASE']), but the ORM "
+            f"reads {read!r} and writes {written!r}: Session.objects and a user's "
+            "owned_agent_sessions show other rows than the API and the admin",
+            hint=f"Set DATABASE_ROUTERS = ['{ROUTER_PATH}'], or let your router return {alias!r} "
+            "for the app label 'agent_sessions'.",
+            id="agent_sessions.W015",
         )
     ]
 

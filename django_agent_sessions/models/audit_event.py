@@ -47,6 +47,7 @@ class AuditEvent(models.Model):
         PARTICIPANT_REMOVED = "participant_removed", _("participant removed")
         LINK_CREATED = "link_created", _("share link created")
         LINK_REVOKED = "link_revoked", _("share link revoked")
+        OWNER_REMOVED = "owner_removed", _("kept without its deleted owner")
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     action = models.CharField(_("action"), max_length=32, choices=Action)

@@ -10,6 +10,7 @@ from django.db.models.deletion import Collector
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import deletion, holds
 from django_agent_sessions.models.constraints import UniqueWhereSet
@@ -38,7 +39,8 @@ def cascade_unless_held(
     """Delete a user's sessions with the user; an ``on_delete``.
 
     If a session is under legal hold, Django makes a plain ``ProtectedError`` of the error. Sessions
-    in another database are deleted after the user: see ``models.users.delete_elsewhere``.
+    in another database are deleted after the user, and with ``KEEP_SESSIONS_OF_DELETED_USERS`` they
+    are kept: see ``governance.owner_removal``.
     """
     beside = users_are_beside(bridge.database())
     if not beside:
@@ -48,6 +50,8 @@ def cascade_unless_held(
     if not sub_objs:
         return
     holds.check_none_held(sub_objs, "the user owns sessions")
+    if conf.get_settings().KEEP_SESSIONS_OF_DELETED_USERS:
+        return
     if hasattr(collector, "add_edge") and hasattr(collector, "model_objs"):
         # The admin's confirmation page: CASCADE would read every message completely.
         users: Any = field.related_model

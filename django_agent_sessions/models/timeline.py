@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from typing import Any
+
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
@@ -132,6 +136,12 @@ class Snapshot(SessionRelated):
 
     def __str__(self) -> str:
         return self.snapshot_id or str(_("latest"))
+
+
+def object_digest(namespace: str, scope: str, owner: Any, key: str) -> str:
+    """Return what identifies a stored object."""
+    identity = [namespace, scope, None if owner is None else str(owner), key]
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
 
 class StoredObject(SessionRelated):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
-from django.db import connections, models, router, transaction
+from django.db import connections, models, router
 from django.db.models import Prefetch
 
+from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
 
 S = TypeVar("S", bound=models.QuerySet[Any])
@@ -45,9 +45,11 @@ class UserKey(models.ForeignKey):  # type: ignore[type-arg] # declared like Djan
 def cascade(collector: Any, field: Any, sub_objs: Any, using: str) -> None:
     """Delete rows with their user; an ``on_delete``.
 
-    Django would look for them in the database of the users: :func:`delete_elsewhere` deletes them
-    if they are in another one.
+    Django would look for them in the database of the users: :func:`delete_rows_of` deletes them if
+    they are in another one. An object that is stored with a session goes or stays with it.
     """
+    if field.name == "owner" and conf.get_settings().KEEP_SESSIONS_OF_DELETED_USERS:
+        sub_objs = sub_objs.filter(session=None)
     if users_are_beside(bridge.database()) and sub_objs:
         models.CASCADE(collector, field, sub_objs, using)
 
@@ -55,15 +57,8 @@ def cascade(collector: Any, field: Any, sub_objs: Any, using: str) -> None:
 cascade.lazy_sub_objs = True  # type: ignore[attr-defined] # read by Django
 
 
-def delete_elsewhere(instance: Any, using: str, **kwargs: Any) -> None:
-    """Delete a user's rows in another database after the user's deletion; for ``post_delete``."""
-    alias = bridge.database()
-    if not users_are_beside(alias):
-        delete = functools.partial(_delete_rows, instance.pk, alias)
-        transaction.on_commit(delete, using)
-
-
-def _delete_rows(key: Any, alias: str) -> None:
+def delete_rows_of(key: Any, alias: str) -> None:
+    """Delete a user's rows in another database than the user's."""
     for model in apps.get_app_config("agent_sessions").get_models():
         for field in model._meta.concrete_fields:
             if isinstance(field, UserKey):
@@ -72,8 +67,12 @@ def _delete_rows(key: Any, alias: str) -> None:
 
 def users_are_beside(using: str) -> bool:
     """Return whether the users are in the database of this alias, perhaps by another alias."""
-    alias = router.db_for_write(get_user_model())
-    return alias == using or _place(alias) == _place(using)
+    return same_database(router.db_for_write(get_user_model()), using)
+
+
+def same_database(one: str, other: str) -> bool:
+    """Return whether two aliases are of the same database."""
+    return one == other or _place(one) == _place(other)
 
 
 def _place(alias: str) -> tuple[Any, ...]:

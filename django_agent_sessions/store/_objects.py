@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +20,7 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.models.querysets import RowQuerySet, begins_with
+from django_agent_sessions.models.timeline import object_digest
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import SessionRecord
@@ -165,15 +164,7 @@ class ObjectStore(StoreOperations):
             valid = False
         if not valid:
             raise InvalidIdError("the key contains NUL or a lone surrogate; remove it")
-        identity = json.dumps(
-            [
-                self._context.namespace,
-                self._context.scope,
-                None if owner is None else str(owner),
-                key,
-            ]
-        )
-        return hashlib.sha256(identity.encode()).hexdigest()
+        return object_digest(self._context.namespace, self._context.scope, owner, key)
 
     def _stored(self) -> RowQuerySet[StoredObject]:
         return StoredObject.objects.using(self.using)

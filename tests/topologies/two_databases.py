@@ -13,7 +13,7 @@ import django
 from django.conf import settings
 
 
-def set_up(router: str | None, sessions: dict[str, str]) -> None:
+def set_up(router: str | None, sessions: dict[str, Any], *, path: str = "") -> None:
     here = settings.DATABASES["default"]
     there = copy.deepcopy(here)
     name = here["NAME"]
@@ -22,7 +22,8 @@ def set_up(router: str | None, sessions: dict[str, str]) -> None:
         there["NAME"] = str(Path(name).with_name("agents.sqlite3"))
     there["TEST"]["NAME"] = there["NAME"]
     settings.DATABASES["agents"] = there
-    settings.DATABASE_ROUTERS = [f"tests.topologies.routers.{router}"] if router else []
+    path = f"tests.topologies.routers.{router}" if router else path
+    settings.DATABASE_ROUTERS = [path] if path else []
     settings.AGENT_SESSIONS = sessions
     django.setup()
 
