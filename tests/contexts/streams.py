@@ -111,7 +111,6 @@ async def started_in_the_view(request: HttpRequest, sdk: str, session_id: str) -
 
 def parts_of(response: Any) -> Iterator[bytes]:
     """What a client reads, part by part; the model goes on when the first one was read."""
-    first_word_was_read.clear()
     while part := response.read1(100):
         yield part
         first_word_was_read.set()

@@ -14,7 +14,7 @@ from django.test import Client
 from django_agent_sessions.models import Session
 
 from .chats import NAMES, said, turns
-from .streams import parts_of
+from .streams import first_word_was_read, parts_of
 from .test_views import uvicorn_server
 
 pytestmark = [
@@ -41,6 +41,7 @@ def post(address: str, path: str, text: str) -> tuple[int, list[bytes]]:
         "Content-Type": "application/x-www-form-urlencoded",
         "Cookie": f"sessionid={client.cookies['sessionid'].value}",
     }
+    first_word_was_read.clear()
     connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=30)
     try:
         connection.request("POST", path, urlencode({"text": text}), headers)
