@@ -11,6 +11,7 @@ from typing import Any
 
 from django_agent_sessions import audit
 from django_agent_sessions.blobs.blob_rows import delete_session_files
+from django_agent_sessions.db import bridge
 from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import AuditEvent, Session, deletion
@@ -35,7 +36,12 @@ def delete(
     ``ReasonRequiredError`` if the setting ``REASON_REQUIRED`` has ``deleted`` and there is none.
     """
     attempted = False
-    pk = session_key(session, using)
+    alias = bridge.database(using)
+    audit.refuse_username(actor, using=alias)
+    try:
+        pk = session_key(session, alias)
+    except SessionNotFoundError:
+        return False
 
     def apply(current: SessionChange) -> None:
         nonlocal attempted
@@ -50,7 +56,7 @@ def delete(
             what=f"deleting session {pk}",
             action=AuditEvent.Action.DELETED,
             reason=reason,
-            using=using,
+            using=alias,
         )
     except SessionNotFoundError:
         # Deleted by an attempt whose commit was not confirmed, if there was one.

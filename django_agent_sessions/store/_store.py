@@ -51,8 +51,8 @@ class SessionStore:
     """Sessions of one owner in one namespace and scope.
 
     Each method that takes a session takes its record, its model instance, its primary key (a UUID
-    or its text) or its ``session_id``. A text is a ``session_id`` of the namespace and scope first.
-    A session of another owner is not found by any of them.
+    or its text) or its ``session_id``, in the namespace and scope. A text that names two sessions
+    is refused. A session of another owner is not found by any of them.
 
     ::
 
