@@ -1,0 +1,302 @@
+"""Random operations on a few conversations, so that they meet; and what the counters should be."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import random
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.utils import timezone
+
+from django_agent_sessions import usage
+from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.governance import legal_hold, quotas, session_deletion
+from django_agent_sessions.governance.erasure import erase
+from django_agent_sessions.governance.redaction import Find, WholeMessage, redact
+from django_agent_sessions.interchange.jsonl_export import export_sessions
+from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.owners import EVERYBODY
+from django_agent_sessions.values.records import AgentRecord, NewMessage, TurnCost, Usage
+
+WORDS = ("apple", "banana", "cherry", "date")
+MOST_SESSIONS = 6
+USERS = ("ada", "bob")
+
+
+class World:
+    """Some conversations, and the tokens that each was told of."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.number = 0
+        self.tokens: defaultdict[UUID, int] = defaultdict(int)
+        self.with_costs: set[UUID] = set()
+        users = get_user_model().objects
+        self.users = [users.get_or_create(username=name)[0] for name in USERS]
+
+    # --- choosing ----------------------------------------------------------------------------
+
+    def store(self, session: Session) -> SessionStore:
+        return SessionStore(namespace=session.namespace, owner=EVERYBODY)
+
+    def session(self) -> Session:
+        rows = list(Session.objects.order_by("pk"))
+        return self.chance.choice(rows) if rows else self.open()
+
+    def open(self) -> Session:
+        self.number += 1
+        owner = self.chance.choice([*self.users, None])
+        store = SessionStore() if owner is None else SessionStore(owner=owner)
+        return Session.objects.get(pk=store.open(f"s{self.number}").id)
+
+    def agent(self, *, side: bool = True) -> tuple[SessionStore, AgentRecord]:
+        """Return an agent, perhaps on a side branch."""
+        session = self.session()
+        store = self.store(session)
+        name = self.chance.choice(["strands", "openai"])
+        record = store.get(session.session_id)
+        agent = store.agents.open(record, name, dialect=name)
+        numbers = [branch.number for branch in store.branches.list(agent)]
+        return store, agent.on_branch(self.chance.choice(numbers)) if side else agent
+
+    def row(self) -> SessionMessage | None:
+        rows = list(SessionMessage.objects.order_by("pk"))
+        return self.chance.choice(rows) if rows else None
+
+    def position(self, agent: AgentRecord) -> int:
+        rows = SessionMessage.objects.filter(agent=agent.id, branch=agent.branch)
+        return self.chance.randrange(max(1, rows.count()))
+
+    def message(self, dialect: str) -> NewMessage:
+        word = self.chance.choice(WORDS)
+        role = self.chance.choice(["user", "assistant"])
+        if dialect == "openai":
+            payload: Any = {"role": role, "content": word}
+        elif self.chance.random() < 0.3:
+            status = self.chance.choice(["error", "success"])
+            result = {"toolUseId": "t", "status": status, "content": [{"text": word}]}
+            payload = {"role": "user", "content": [{"toolResult": result}]}
+        else:
+            payload = {"role": role, "content": [{"text": word}]}
+        spent = self.chance.randrange(100)
+        # Strands' messages have their usage in the payload.
+        given = Usage(input_tokens=spent, output_tokens=1) if dialect == "openai" else None
+        return NewMessage(payload, usage=given)
+
+    # --- operations --------------------------------------------------------------------------
+
+    def append(self) -> None:
+        store, agent = self.agent()
+        new = self.message("strands" if agent.agent_id == "strands" else "openai")
+        store.append(agent, new)
+        if self.chance.random() < 0.2:
+            store.append(agent, new, again=True)
+        self.told(agent, new)
+
+    def append_many(self) -> None:
+        store, agent = self.agent()
+        dialect = "strands" if agent.agent_id == "strands" else "openai"
+        new = [self.message(dialect) for _ in range(self.chance.randrange(1, 5))]
+        store.append_many(agent, new)
+        self.told(agent, *new)
+
+    def told(self, agent: AgentRecord, *messages: NewMessage) -> None:
+        for message in messages:
+            if message.usage is not None:
+                self.tokens[agent.session] += message.usage.input_tokens or 0
+
+    def items(self) -> None:
+        session = self.session()
+        whose = {} if session.owner_id is None else {"owner": session.owner_id}
+        mine = DjangoSession(session.session_id, **whose)
+
+        async def work() -> None:
+            await mine.add_items([{"role": "user", "content": self.chance.choice(WORDS)}] * 2)
+            if self.chance.random() < 0.5:
+                await mine.pop_item()
+            if self.chance.random() < 0.1:
+                await mine.clear_session()
+
+        if not session.namespace:
+            asyncio.run(work())
+
+    def pop(self) -> None:
+        store, agent = self.agent()
+        store.pop(agent)
+
+    def clear(self) -> None:
+        store, agent = self.agent()
+        store.clear(agent)
+
+    def update(self) -> None:
+        store, agent = self.agent()
+        dialect = "strands" if agent.agent_id == "strands" else "openai"
+        store.messages.update(agent, self.position(agent), self.message(dialect).payload)
+
+    def guardrail(self) -> None:
+        store, agent = self.agent()
+        dialect = "strands" if agent.agent_id == "strands" else "openai"
+        store.messages.redact(agent, self.position(agent), self.message(dialect).payload)
+
+    def branch(self) -> None:
+        store, agent = self.agent()
+        store.branches.create(agent.on_branch(0), source=agent.branch, upto=self.position(agent))
+
+    def rewind(self) -> None:
+        store, agent = self.agent(side=False)
+        store.branches.rewind(agent, self.position(agent) - 1)
+
+    def set_aside(self) -> None:
+        store, agent = self.agent(side=False)
+        store.branches.set_aside(agent, self.position(agent))
+
+    def switch(self) -> None:
+        store, agent = self.agent()
+        store.branches.switch(agent.on_branch(0), agent.branch)
+
+    def delete_branch(self) -> None:
+        store, agent = self.agent()
+        store.branches.delete(agent.on_branch(0), agent.branch)
+
+    def compact(self) -> None:
+        store, agent = self.agent(side=False)
+        rows = SessionMessage.objects.filter(agent=agent.id, branch=0)
+        rows = rows.filter(message_id__gte=self.position(agent))
+        keys = list(rows.order_by("message_id").values_list("pk", flat=True))
+        summary = {"role": "user", "content": "in short"}
+        if agent.agent_id == "strands":
+            summary = {"role": "user", "content": [{"text": "in short"}]}  # type: ignore[dict-item]
+        epoch = Session.objects.get(pk=agent.session).redaction_epoch
+        keep = self.chance.random() < 0.5
+        store.branches.compact(agent, [summary], keys, epoch=epoch, keep_history=keep)
+
+    def snapshot(self) -> None:
+        store, agent = self.agent(side=False)
+        store.snapshots.take(agent)
+        rows = store.snapshots.list(agent)
+        if self.chance.random() < 0.5:
+            store.snapshots.restore(agent, self.chance.choice(rows).id)
+
+    def fork(self) -> None:
+        session = self.session()
+        store = self.store(session)
+        if Session.objects.count() < MOST_SESSIONS:
+            self.number += 1
+            store.sessions.fork(store.get(session.session_id), session_id=f"s{self.number}")
+
+    def turn_cost(self) -> None:
+        store, agent = self.agent()
+        self.with_costs.add(agent.session)
+        spent = self.chance.randrange(200)
+        store.turns.save_cost(agent, TurnCost(1, input_tokens=spent, output_tokens=2))
+
+    def redact_words(self) -> None:
+        redact(self.session().pk, Find(self.chance.choice(WORDS)), reason="asked for")
+
+    def redact_message(self) -> None:
+        if (row := self.row()) is not None:
+            redact(row.session_id, WholeMessage(row.pk), reason="asked for")
+
+    def feedback(self) -> None:
+        if (row := self.row()) is not None:
+            store = SessionStore(owner=EVERYBODY)
+            store.feedback.save(row.pk, user=self.users[0], value=1, comment="apple")
+
+    def hold(self) -> None:
+        legal_hold.hold(self.session().pk, reason="a case")
+
+    def release(self) -> None:
+        for session in Session.objects.filter(legal_hold=True):
+            legal_hold.release(session.pk, reason="settled")
+
+    def delete(self) -> None:
+        session = self.session()
+        ways: list[Callable[[], Any]] = [
+            lambda: session_deletion.delete(session.pk),
+            lambda: Session.objects.filter(pk=session.pk).delete(),
+            lambda: self.store(session).delete(session.session_id),
+        ]
+        self.chance.choice(ways)()
+
+    def erase(self) -> None:
+        erase(self.chance.choice(self.users), reason="asked for")
+
+    def round_trip(self) -> None:
+        """Export a session, and import it beside."""
+        if Session.objects.count() >= MOST_SESSIONS:
+            return
+        self.number += 1
+        rows = Session.objects.filter(pk=self.session().pk)
+        with tempfile.TemporaryDirectory() as folder:
+            lines = Path(folder) / "sessions.jsonl"
+            lines.write_text("".join(export_sessions(rows)))
+            namespace = f"copy{self.number}"
+            arguments = ("agent_sessions_import", "jsonl", str(lines))
+            out = io.StringIO()
+            call_command(*arguments, namespace=namespace, stdout=out, stderr=out)
+
+    def roll_up(self) -> None:
+        usage.roll_up(until=timezone.now() + timedelta(seconds=1))
+
+    def quota(self) -> None:
+        quotas.check_bytes(self.chance.choice(self.users), 10, "default")
+
+    def step(self) -> str:
+        name = self.chance.choices(list(OPERATIONS), list(OPERATIONS.values()))[0]
+        if Session.objects.count() < 2 or self.chance.random() < 0.03:
+            self.open()
+        getattr(self, name)()
+        return name
+
+
+OPERATIONS = {
+    **dict.fromkeys(("append", "append_many"), 10),
+    **dict.fromkeys(("pop", "update", "branch", "rewind", "switch", "compact", "snapshot"), 4),
+    **dict.fromkeys(("items", "guardrail", "set_aside", "delete_branch", "turn_cost"), 3),
+    **dict.fromkeys(
+        ("redact_words", "redact_message", "fork", "roll_up", "release", "feedback"), 2
+    ),
+    **dict.fromkeys(("clear", "hold", "delete", "round_trip", "quota"), 1),
+    "erase": 0.3,
+}
+"""The operations with their weights."""
+
+
+def recount() -> dict[UUID, tuple[int, int]]:
+    """Count the messages of each session, and those with an error, from the rows alone."""
+    every: defaultdict[UUID, set[UUID]] = defaultdict(set)
+    failed: defaultdict[UUID, set[UUID]] = defaultdict(set)
+    rows = SessionMessage.objects.order_by().values_list("session_id", "pk", "source", "has_error")
+    for session, key, source, has_error in rows:
+        every[session].add(source or key)
+        if has_error:
+            failed[session].add(source or key)
+    return {
+        key: (len(every[key]), len(failed[key]))
+        for key in Session.objects.values_list("pk", flat=True)
+    }
+
+
+def counters() -> dict[UUID, tuple[int, int]]:
+    rows = Session.objects.values_list("pk", "message_count", "error_count")
+    return {key: (messages, errors) for key, messages, errors in rows}
+
+
+def positions_are_dense() -> bool:
+    rows = SessionMessage.objects.values_list("agent_id", "branch", "message_id")
+    last: Counter[tuple[UUID, int]] = Counter()
+    found: Counter[tuple[UUID, int]] = Counter()
+    for agent, branch, position in rows:
+        found[agent, branch] += 1
+        last[agent, branch] = max(last[agent, branch], position + 1)
+    return found == last and SessionAgent.objects.count() >= len({agent for agent, _ in found})
