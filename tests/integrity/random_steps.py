@@ -117,7 +117,7 @@ class World:
 
     def items(self) -> None:
         session = self.session()
-        whose = {} if session.owner_id is None else {"owner": session.owner_id}
+        whose: dict[str, Any] = {} if session.owner_id is None else {"owner": session.owner_id}
         mine = DjangoSession(session.session_id, **whose)
 
         async def work() -> None:
