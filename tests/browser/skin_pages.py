@@ -60,7 +60,8 @@ CLIPPED = """() => {
       // What may be scrolled to, what is only for screen readers, and what a title has in full.
       const whole = style.textOverflow === "ellipsis" && each.title;
       const scrolls = ["auto", "scroll"].includes(style.overflowX);
-      if (scrolls || whole || box.width <= 1 || style.position === "fixed") { where = ""; break; }
+      const unseen = box.width <= 1 || each.classList.contains("visually-hidden");
+      if (scrolls || whole || unseen || style.position === "fixed") { where = ""; break; }
       const hides = ["hidden", "clip"].includes(style.overflowX);
       if (hides && (text.right > box.right + 1 || text.left < box.left - 1)) where = each.className;
     }
