@@ -20,7 +20,7 @@ from django_agent_sessions.values.records import AgentState, NewMessage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-WORD, KEY = "zanzibarine", 7_700_700_700
+WORD, KEY = "zanzibarine", 770_070_071
 
 
 @pytest.fixture
