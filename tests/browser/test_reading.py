@@ -41,7 +41,7 @@ LOAD_EARLIER = """async (above) => {
 
 def talk_of(count, name="long"):
     began = timezone.now() - timedelta(hours=4)
-    session = Session.objects.create(session_id=name, created_at=began)
+    session = Session.objects.create(session_id=name, title="A talk", created_at=began)
     agent = SessionAgent.objects.create(session=session, agent_id="agent", dialect="strands")
     roles = ("user", "assistant")
     write(
