@@ -160,7 +160,12 @@ def conversation(began: datetime | None = None) -> Session:
     write(billing, ((at(seconds), message) for seconds, message in _billing()))
     write(support, ((at(seconds), message) for seconds, message in _end()))
     _rate(support)
-    redact(session.pk, Find(CARD), reason="Card number in a chat, ticket 5120", actor="ines.keller")
+    redact(
+        session.pk,
+        Find(CARD),
+        reason="Card number in a chat, ticket 5120",
+        actor=owner("ines.keller"),
+    )
     return session
 
 
