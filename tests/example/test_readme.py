@@ -8,6 +8,7 @@ import inspect
 import re
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import agents
 import pytest
@@ -39,7 +40,8 @@ def test_one_user_after_another_has_a_session_of_each_kind(ada, bob, monkeypatch
     monkeypatch.setattr("strands.agent.agent.BedrockModel", OfflineStrandsModel)
     agent: agents.Agent[Any] = agents.Agent(name="assistant", model=OfflineOpenAIModel())
     for user in (ada, bob):
-        given = {"request": SimpleNamespace(user=user), "SessionStore": SessionStore}
+        request = SimpleNamespace(user=user, auser=AsyncMock(return_value=user))
+        given = {"request": request, "SessionStore": SessionStore}
         run("DjangoSessionManager(", dict(given))
         run("DjangoSession(", {**given, "agent": agent})
         run("SessionStore(", dict(given))
