@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import Group, User
-from django.db import connection, models
+from django.db import connection, models, transaction
 from django.db.models import Q
 from django.test.utils import isolate_apps
 from django.utils import timezone
@@ -53,6 +53,30 @@ def test_the_chat_loop_without_an_sdk_remembers_and_knows_its_owner() -> None:
     assert chat(bob, "another", "Hello", client) == "1 messages, the first: Hello"
     with pytest.raises(SessionNotFoundError):
         chat(ada, "another", "Hello", client)
+
+
+@pytest.mark.django_db
+def test_the_support_group_has_the_permissions_that_the_page_names() -> None:
+    group = example("how-to/audit.md", "make_support_group")()
+
+    names = set(group.permissions.values_list("codename", flat=True))
+    assert names == {"view_session", "read_transcript", "export"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_agent_joins_the_transaction_of_the_page_about_contexts() -> None:
+    given = {"tool": lambda found: found, "contextmanager": lambda found: found}
+    rename_and_tell = example("how-to/contexts.md", "rename_and_tell", **given)
+    ada = User.objects.create_user("ada")
+
+    with transaction.atomic():
+        rename_and_tell(ada, "talk", "Ada", OfflineStrandsModel())
+        transaction.set_rollback(True)
+    assert not Session.objects.exists()
+    rename_and_tell(ada, "talk", "Ada", OfflineStrandsModel())
+
+    assert User.objects.get(first_name="Ada") == ada
+    assert Session.objects.get().message_count == 2
 
 
 @pytest.mark.django_db
