@@ -191,6 +191,10 @@ sdk-versions: $(INSTALLED) ## Run the contract kit with each older release of th
 		--python $(BIN)/python --extra all --no-default-groups --group test $(if $(LOCK),--locked)
 	@$(BIN)/python -m maintenance.sdk_versions
 
+.PHONY: faults
+faults: $(INSTALLED) ## Put each fault of the past back, and require that a test finds it (FAULTS=names).
+	$(BIN)/python -m maintenance.faults $(FAULTS)
+
 .PHONY: topologies
 topologies: test-pgbouncer test-replica test-galera ## Run what is promised of a pooler, a replica and a cluster.
 
