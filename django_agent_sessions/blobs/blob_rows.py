@@ -162,4 +162,4 @@ def delete_blobs(using: str, rows: Collection[Blob]) -> None:
 
 def _delete_files(using: str, rows: Iterable[Blob]) -> None:
     files = [StoredFile(row.session_id, row.storage, row.file) for row in rows]
-    files_to_delete.delete_after_commit(using, files)
+    files_to_delete.delete_files_after_commit(using, files)

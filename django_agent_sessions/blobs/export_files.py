@@ -101,7 +101,7 @@ def delete_parts_after_commit(operation: Operation, using: str, *, owner: str = 
     if (alias := storage_alias()) is not None:
         names = (f"{_folder(operation.pk)}/{number:06}" for number in range(operation.files))
         parts = (files_to_delete.StoredFile(None, alias, name) for name in names)
-        files_to_delete.delete_after_commit(using, parts, owner=owner)
+        files_to_delete.delete_files_after_commit(using, parts, owner=owner)
 
 
 def _expiry() -> datetime:

@@ -70,7 +70,7 @@ def _replace_file(using: str, blob: Blob, data: bytes) -> bool:
             same = Blob.objects.using(using).filter(pk=blob.pk, file=blob.file)
             written = bool(same.update_locked(file=name, data_key=cipher and cipher.key))
             if written:
-                files_to_delete.delete_after_commit(
+                files_to_delete.delete_files_after_commit(
                     using, [StoredFile(blob.session_id, blob.storage, blob.file)]
                 )
     except Error as error:

@@ -30,7 +30,7 @@ class StoredFile(NamedTuple):
     name: str
 
 
-def delete_after_commit(using: str, files: Iterable[StoredFile], *, owner: str = "") -> None:
+def delete_files_after_commit(using: str, files: Iterable[StoredFile], *, owner: str = "") -> None:
     """Delete files when the open transaction is committed.
 
     Call it before a session's row is deleted, because the owner is read from it. ``owner`` is the

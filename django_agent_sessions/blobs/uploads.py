@@ -181,7 +181,7 @@ class Uploads:
             row.save(using=self._using, update_fields=["storage", "file", "data_key"])
 
     def _delete_after_commit(self, files: Iterable[_File]) -> None:
-        files_to_delete.delete_after_commit(
+        files_to_delete.delete_files_after_commit(
             self._using, (StoredFile(self._session, alias, name) for alias, name, _ in files)
         )
 

@@ -41,12 +41,12 @@ def key_in(session: SessionName) -> UUID | None:
     return None
 
 
-def text_of(session: SessionName) -> str:
+def name_in_errors(session: SessionName) -> str:
     """Return the name for error texts: the ``session_id``, or the primary key that was passed."""
     return session.session_id if isinstance(session, SessionRecord | Session) else str(session)
 
 
-def key_of_text(session: SessionName) -> UUID | None:
+def key_in_text(session: SessionName) -> UUID | None:
     """Return the primary key that a text may be."""
     try:
         return UUID(session) if isinstance(session, str) else None
@@ -56,7 +56,7 @@ def key_of_text(session: SessionName) -> UUID | None:
 
 def named_by(session: SessionName, namespace: str = "", scope: str = "") -> Q:
     """Return the condition for the sessions that may be meant; :func:`the_named` chooses."""
-    key = key_in(session) or key_of_text(session)
+    key = key_in(session) or key_in_text(session)
     condition = Q() if key is None else Q(pk=key)
     if isinstance(session, UUID | str):
         condition |= key_condition(SessionKey(namespace, scope, validate_id(session)))

@@ -14,7 +14,7 @@ from django_agent_sessions.db.loop_guard import with_guarded_methods
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.querysets import SessionQuerySet
-from django_agent_sessions.models.session_names import SessionName, text_of
+from django_agent_sessions.models.session_names import SessionName, name_in_errors
 from django_agent_sessions.values.ids import SessionKey, validate_id
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, Reach
 from django_agent_sessions.values.records import SessionRecord
@@ -65,7 +65,7 @@ class StoreContext:
         return here and self.reach.includes(session.owner_id)
 
     def not_found(self, session: SessionName) -> SessionNotFoundError:
-        name = text_of(session)
+        name = name_in_errors(session)
         hint = ""
         if self.reach.key is NOBODY:
             hint = (

@@ -7,7 +7,7 @@ from uuid import UUID
 from django_agent_sessions.models.session_names import (
     SessionName,
     key_in,
-    key_of_text,
+    key_in_text,
     named_by,
     the_named,
 )
@@ -22,7 +22,7 @@ from ._first_write import session_record
 @retry_reads
 def read_session(context: StoreContext, session: SessionName) -> SessionRecord | None:
     """Read a session; None if it does not exist or is not reached."""
-    if isinstance(session, str) and key_of_text(session) is None:
+    if isinstance(session, str) and key_in_text(session) is None:
         row = lookup.get_session(context.using, context.key(session), context.reach.key)
     else:
         rows = context.sessions().filter(named_by(session, context.namespace, context.scope))

@@ -21,7 +21,7 @@ from django_agent_sessions.models import Session
 from django_agent_sessions.models.content_field import sealed_columns
 from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.models.querysets import groups_of_keys
-from django_agent_sessions.models.session_names import SessionName, text_of
+from django_agent_sessions.models.session_names import SessionName, name_in_errors
 from django_agent_sessions.sql import lookup
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import (
@@ -147,7 +147,7 @@ class Sessions(StorePart):
                     on_written(self.using, row.pk, "update")
             return session_record(row)
 
-        what = f"updating session {text_of(session)}"
+        what = f"updating session {name_in_errors(session)}"
         return write(self.using, update, what=what, savepoint=False)
 
     aupdate = twin(update)
@@ -380,7 +380,7 @@ class Sessions(StorePart):
             InvalidIdError: The session id or the external id is invalid.
             BlobError: A large binary could not be copied; no session was created.
         """
-        what = f"forking session {text_of(session)!r}"
+        what = f"forking session {name_in_errors(session)!r}"
         forked = find_key(self._context, session)
         key = new_id()
         name = str(key) if session_id is None else validate_id(session_id)

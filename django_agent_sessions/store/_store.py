@@ -15,7 +15,7 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
 )
 from django_agent_sessions.models import Session, deletion
-from django_agent_sessions.models.session_names import SessionName, text_of
+from django_agent_sessions.models.session_names import SessionName, name_in_errors
 from django_agent_sessions.values.ids import validate_namespace, validate_scope
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, Reach, refuse_none
 from django_agent_sessions.values.records import (
@@ -326,7 +326,7 @@ class SessionStore:
             row = Session._base_manager.using(self.using).filter(pk=key)
             return bool(deletion.delete_session(row, atomic=tracked_atomic)) or unsure
 
-        what = f"deleting session {text_of(session_id)!r}"
+        what = f"deleting session {name_in_errors(session_id)!r}"
         return write(self.using, delete, what=what, savepoint=False)
 
     adelete = twin(delete)

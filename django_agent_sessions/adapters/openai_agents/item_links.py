@@ -24,14 +24,14 @@ TOOL_CALLS = frozenset(
 """The types of calls that an application answers."""
 
 
-class Link(NamedTuple):
+class ItemLink(NamedTuple):
     """What a call and its result have in common."""
 
     kind: str
     call_id: str
 
 
-def call_link(item: Any) -> Link | None:
+def call_link(item: Any) -> ItemLink | None:
     """Return the link of a call that a result, or a person's approval, answers."""
     kind = kind_of(item)
     if kind == f"{_APPROVAL}_request":
@@ -39,7 +39,7 @@ def call_link(item: Any) -> Link | None:
     return _link(kind, item.get("call_id")) if kind.endswith("_call") or kind == "program" else None
 
 
-def result_link(item: Any) -> Link | None:
+def result_link(item: Any) -> ItemLink | None:
     """Return the link of a result, or of an approval's answer."""
     kind = kind_of(item)
     if kind == f"{_APPROVAL}_response":
@@ -65,6 +65,6 @@ def is_of_model(item: Any) -> bool:
     return isinstance(item, dict) and item.get("role") in (None, "assistant")
 
 
-def _link(kind: str, call_id: Any) -> Link | None:
+def _link(kind: str, call_id: Any) -> ItemLink | None:
     # A hosted call, which has its result itself, has no `call_id`.
-    return Link(kind, call_id) if isinstance(call_id, str) and call_id else None
+    return ItemLink(kind, call_id) if isinstance(call_id, str) and call_id else None

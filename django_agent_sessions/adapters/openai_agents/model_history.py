@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from django_agent_sessions.values.records import PositionedPayload
 
-from .item_links import TOOL_CALLS, Link, call_link, is_of_model, kind_of, result_link
+from .item_links import TOOL_CALLS, ItemLink, call_link, is_of_model, kind_of, result_link
 
 _REASONING = "reasoning"
 _WITH_REQUIRED_ID = frozenset({"computer_call", "local_shell_call", "mcp_approval_request"})
@@ -67,7 +67,7 @@ def items_for_model(
     return sent
 
 
-def open_calls(items: Sequence[Any]) -> dict[int, Link]:
+def open_calls(items: Sequence[Any]) -> dict[int, ItemLink]:
     """Return the calls without a result, by their indexes."""
     answered = {link for item in items if (link := result_link(item)) is not None}
     calls = ((index, call_link(item)) for index, item in enumerate(items))
@@ -90,7 +90,7 @@ def _orphaned_results(items: Sequence[Any]) -> set[int]:
     A run that waits for a user's approval has stored its calls, and stores their results when it is
     resumed: perhaps after a rewind, or after the session was cleared or deleted.
     """
-    calls: set[Link] = set()
+    calls: set[ItemLink] = set()
     orphans = set()
     for index, item in enumerate(items):
         if (call := call_link(item)) is not None:

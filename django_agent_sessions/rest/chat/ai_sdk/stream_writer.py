@@ -12,7 +12,7 @@ from typing import Any
 from django_agent_sessions.content.dialects import Part
 from django_agent_sessions.rest.serializers.fields import displayable_json
 
-from .tool_calls import ToolCall, ToolCalls
+from .tool_calls import ClientCall, ToolCalls
 from .ui_parts import UIPart, tool_call_part
 
 HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
@@ -78,19 +78,19 @@ class Writer:
             self._open_part = None
             self._send(f"{kind}-end", id=name)
 
-    def start_tool_call(self, model_id: str, name: str) -> ToolCall:
+    def start_tool_call(self, model_id: str, name: str) -> ClientCall:
         """Start a tool call whose input follows in deltas."""
         self._start_part()
         call = self._calls.add(model_id)
         self._send("tool-input-start", toolCallId=call.id, toolName=name, dynamic=True)
         return call
 
-    def append_tool_input(self, call: ToolCall, delta: str) -> None:
+    def append_tool_input(self, call: ClientCall, delta: str) -> None:
         """Append to the input of a call, as JSON text."""
         if delta and not call.is_complete:
             self._send("tool-input-delta", toolCallId=call.id, inputTextDelta=delta)
 
-    def write_tool_call(self, part: Part) -> ToolCall:
+    def write_tool_call(self, part: Part) -> ClientCall:
         """Write a complete tool call, which may have been started."""
         call = self._calls.started(part.call_id)
         if call is None:
@@ -103,12 +103,12 @@ class Writer:
         self._send("tool-input-available", **fields, dynamic=True)
         return call
 
-    def find_call(self, model_id: str) -> ToolCall | None:
+    def find_call(self, model_id: str) -> ClientCall | None:
         """Return the call of the next result with this id, if it was written completely."""
         call = self._calls.answered_by(model_id)
         return call if call is not None and call.is_complete else None
 
-    def tool_result(self, call: ToolCall, outcome: UIPart, *, same_item: bool = False) -> None:
+    def tool_result(self, call: ClientCall, outcome: UIPart, *, same_item: bool = False) -> None:
         """Write the result of a call.
 
         The model continues after it, unless call and result are the same item of a provider.

@@ -14,7 +14,7 @@ _NO_ID = "call"
 
 
 @dataclass(slots=True, eq=False)
-class ToolCall:
+class ClientCall:
     """A tool call."""
 
     id: str
@@ -39,7 +39,7 @@ class ToolCalls:
     """The tool calls of one message, in order."""
 
     def __init__(self) -> None:
-        self._calls: list[ToolCall] = []
+        self._calls: list[ClientCall] = []
         self._ids: set[str] = set()
         self._step = 0
 
@@ -47,7 +47,7 @@ class ToolCalls:
         """Begin a response of the model: later results belong to its calls first."""
         self._step += 1
 
-    def add(self, model_id: str) -> ToolCall:
+    def add(self, model_id: str) -> ClientCall:
         """Add a call."""
         base = call_id = model_id or _NO_ID
         number = 1
@@ -55,16 +55,16 @@ class ToolCalls:
             number += 1
             call_id = f"{base}-{number}"
         self._ids.add(call_id)
-        call = ToolCall(call_id, model_id, self._step)
+        call = ClientCall(call_id, model_id, self._step)
         self._calls.append(call)
         return call
 
-    def started(self, model_id: str) -> ToolCall | None:
+    def started(self, model_id: str) -> ClientCall | None:
         """Return the first call with this id whose input is being streamed."""
         calls = self._with_id(model_id)
         return next((call for call in calls if not call.is_complete), None)
 
-    def answered_by(self, model_id: str) -> ToolCall | None:
+    def answered_by(self, model_id: str) -> ClientCall | None:
         """Return the call that the next result with this id belongs to.
 
         Results come in the order of the calls; a further result replaces an earlier one.
@@ -74,9 +74,9 @@ class ToolCalls:
         return min(calls, key=order.__getitem__, default=None)
 
     @property
-    def open(self) -> list[ToolCall]:
+    def open(self) -> list[ClientCall]:
         """The calls without a result."""
         return [call for call in self._calls if call.is_open]
 
-    def _with_id(self, model_id: str) -> list[ToolCall]:
+    def _with_id(self, model_id: str) -> list[ClientCall]:
         return [call for call in self._calls if call.model_id == model_id]

@@ -15,7 +15,7 @@ from django_agent_sessions.content import dialects
 from django_agent_sessions.content.dialects import OPENAI, STRANDS, Part, PartKind
 
 from .stream_writer import Writer
-from .tool_calls import ToolCall
+from .tool_calls import ClientCall
 from .ui_parts import UIPart, content_part, outcome_fields, source_parts, tool_result_fields
 
 _TEXTS = ("response.output_text.delta", "response.refusal.delta")
@@ -40,7 +40,7 @@ class Translator:
         # What was streamed of the current message.
         self._streamed_texts: set[Hashable] = set()
         self._streamed_reasoning: set[Hashable] = set()
-        self._calls: dict[Hashable, ToolCall] = {}
+        self._calls: dict[Hashable, ClientCall] = {}
         self._block = 0
 
     def feed(self, event: Any) -> None:
@@ -162,7 +162,7 @@ class Translator:
     ) -> None:
         """Write the parts of a whole message that were not streamed."""
         citations: list[UIPart] = []
-        calls: list[tuple[ToolCall, Part]] = []
+        calls: list[tuple[ClientCall, Part]] = []
         for block in dialects.get(dialect).blocks(payload):
             for part in block.parts:
                 if part.kind is PartKind.TOOL_RESULT:

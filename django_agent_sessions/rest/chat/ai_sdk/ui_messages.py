@@ -24,7 +24,7 @@ from django_agent_sessions.rest.serializers.fields import displayable_json, form
 from django_agent_sessions.values.records import Usage
 from django_agent_sessions.values.token_counts import TokenCounts
 
-from .tool_calls import ToolCall, ToolCalls
+from .tool_calls import ClientCall, ToolCalls
 from .ui_parts import (
     TOOL_INTERRUPTED,
     UIPart,
@@ -149,7 +149,7 @@ class _Message:
         self._begin_step()
         self._parts.append(part)
 
-    def say_call(self, part: Part) -> ToolCall:
+    def say_call(self, part: Part) -> ClientCall:
         """Add a tool call."""
         self._begin_step()
         call = self.calls.add(part.call_id)
@@ -157,7 +157,7 @@ class _Message:
         self.say(call.part)
         return call
 
-    def answer(self, call: ToolCall, found: UIPart, *, same_row: bool = False) -> None:
+    def answer(self, call: ClientCall, found: UIPart, *, same_row: bool = False) -> None:
         """Add a tool's result to its call.
 
         The model continues after it, unless call and result are the same item of a provider.
@@ -294,7 +294,7 @@ class _Converter:
         message = self._target(row, role)
         link = no_link if self._link is None else _link_of_row(self._link, row.id)
         citations: list[UIPart] = []
-        row_calls: set[ToolCall] = set()
+        row_calls: set[ClientCall] = set()
         for block, part in block_parts:
             if part.kind is PartKind.TOOL_RESULT:
                 found = self._call(message, part.call_id)
@@ -312,7 +312,7 @@ class _Converter:
         for source in citations:
             message.say(source)
 
-    def _call(self, message: _Message, call_id: str) -> tuple[_Message, ToolCall] | None:
+    def _call(self, message: _Message, call_id: str) -> tuple[_Message, ClientCall] | None:
         """Return the call of a result: mostly one of the message that the result is read into."""
         for candidate in (message, *reversed(self.messages)):
             if (call := candidate.calls.answered_by(call_id)) is not None:

@@ -155,7 +155,7 @@ def set_title(store: SessionStore, session: Session, title: str) -> str:
     return change(key, apply, what=what, using=store.using).result
 
 
-def first_words(messages: object) -> str:
+def title_of_messages(messages: object) -> str:
     """Return the start of the user's first message: at most 60 characters, or an empty string."""
     for message in messages if isinstance(messages, list) else ():
         if isinstance(message, dict) and message.get("role") == "user":

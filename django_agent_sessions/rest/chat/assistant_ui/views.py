@@ -51,10 +51,10 @@ from .threads import (
     ThreadRequest,
     TitleRequest,
     first_messages,
-    first_words,
     metadata_upto,
     represent_thread,
     set_title,
+    title_of_messages,
 )
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
@@ -314,7 +314,7 @@ class TitleView(AssistantUIView):
         They have no redacted content, but any user's or model's text. If nothing is stored yet,
         they come from the client.
         """
-        return first_words(messages)
+        return title_of_messages(messages)
 
     def _make_title(self, row: Session, sent: Any) -> str:
         messages: Any = first_messages(row, self.using)

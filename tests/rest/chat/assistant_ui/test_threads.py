@@ -14,7 +14,7 @@ from django_agent_sessions.governance.redaction import Find, WholeMessage, redac
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.rest.base import SessionAPI
-from django_agent_sessions.rest.chat.assistant_ui.threads import first_words
+from django_agent_sessions.rest.chat.assistant_ui.threads import title_of_messages
 from django_agent_sessions.rest.chat.assistant_ui.views import AssistantUIView, TitleView
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing
@@ -274,7 +274,7 @@ def test_a_redaction_while_a_title_is_made_leaves_none(cloud, thread, monkeypatc
 
     def slow(view: Any, messages: Any) -> str:
         redact(UUID(thread), Find("Jane Doe"), reason="asked")
-        return first_words(messages)
+        return title_of_messages(messages)
 
     monkeypatch.setattr(TitleView, "title", slow)
 
