@@ -79,29 +79,29 @@ def delete_expired_exports(*, using: str | None = None) -> int:
     return delete_exports(rows.filter(finished_at__lte=_expiry()))
 
 
-def delete_exports(operations: Iterable[Operation], *, owner: str = "") -> int:
+def delete_exports(operations: Iterable[Operation], *, person: str = "") -> int:
     """Delete the files of exports, with a later run if a storage refuses; return their number.
 
-    ``owner`` is the primary key of the person whose erasure deletes them.
+    ``person`` is the primary key of the user whose erasure deletes them.
     """
     count = 0
     for operation in operations:
         using = operation._state.db or bridge.database()
         count += operation.files
         with transaction.atomic(using):
-            delete_parts_after_commit(operation, using, owner=owner)
+            delete_parts_after_commit(operation, using, person=person)
             operation.files = 0
             operation.save(update_fields=["files"])
         delete_export(operation)
     return count
 
 
-def delete_parts_after_commit(operation: Operation, using: str, *, owner: str = "") -> None:
+def delete_parts_after_commit(operation: Operation, using: str, *, person: str = "") -> None:
     """Delete the parts of an export when the open transaction is committed."""
     if (alias := storage_alias()) is not None:
         names = (f"{_folder(operation.pk)}/{number:06}" for number in range(operation.files))
         parts = (files_to_delete.StoredFile(None, alias, name) for name in names)
-        files_to_delete.delete_files_after_commit(using, parts, owner=owner)
+        files_to_delete.delete_files_after_commit(using, parts, person=person)
 
 
 def _expiry() -> datetime:

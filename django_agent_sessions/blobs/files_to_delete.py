@@ -30,10 +30,10 @@ class StoredFile(NamedTuple):
     name: str
 
 
-def delete_files_after_commit(using: str, files: Iterable[StoredFile], *, owner: str = "") -> None:
+def delete_files_after_commit(using: str, files: Iterable[StoredFile], *, person: str = "") -> None:
     """Delete files when the open transaction is committed.
 
-    Call it before a session's row is deleted, because the owner is read from it. ``owner`` is the
+    Call it before a session's row is deleted, because the owner is read from it. ``person`` is the
     primary key of the person to whom files without a session belong.
     """
     files = list(files)
@@ -44,7 +44,7 @@ def delete_files_after_commit(using: str, files: Iterable[StoredFile], *, owner:
         (
             FileToDelete(
                 session=file.session,
-                owner=owner if file.session is None else owners.get(file.session, ""),
+                owner=person if file.session is None else owners.get(file.session, ""),
                 storage=file.storage,
                 file=file.name,
             )

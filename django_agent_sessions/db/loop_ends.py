@@ -9,7 +9,7 @@ from asgiref.sync import AsyncToSync
 
 from django_agent_sessions.db import thread_frames
 
-_CANCELLING = [(asyncio.runners._cancel_all_tasks.__code__, "to_cancel")]  # type: ignore[attr-defined]
+_CANCELLING = [(asyncio.runners._cancel_all_tasks.__code__, "to_cancel")]  # type: ignore[attr-defined] # asyncio's own
 if hasattr(AsyncToSync, "_run_event_loop"):
     # asgiref before 3.9 does not use asyncio.run.
     _CANCELLING.append((AsyncToSync._run_event_loop.__code__, "tasks"))

@@ -205,7 +205,7 @@ class _Erasure:
         # A person who erases is not named either.
         actor = self.person if self._is_person(actor) else actor
         for sessions in self.changed_sessions():
-            delete_exports_of(sessions, owner=str(self.key), using=self.using)
+            delete_exports_of(sessions, person=str(self.key), using=self.using)
         for fork in self.fork_keys if self.how == "redact" else []:
             self._redact_fork(fork, reason, actor)
         self._redact_written(reason, actor)

@@ -18,7 +18,7 @@ _FREE_FILTERS = frozenset({"assignee", "label", "agent", "namespace"})
 _METADATA = "metadata_"
 
 
-def delete_exports_of(sessions: Any, *, owner: str, using: str) -> None:
+def delete_exports_of(sessions: Any, *, person: str, using: str) -> None:
     """Delete the files of all exports with one of these sessions; end those that are running."""
     with_files = Operation.objects.using(using).filter(files__gt=0)
     exported = AuditEvent.objects.using(using).filter(
@@ -35,7 +35,7 @@ def delete_exports_of(sessions: Any, *, owner: str, using: str) -> None:
     }
     found = list(rows)
     rows.exclude(status__in=over).update(**cancelled)
-    delete_exports(found, owner=owner)
+    delete_exports(found, person=person)
 
 
 def forget_person(key: str, names: Collection[str], pseudonym: str, *, using: str) -> None:
@@ -46,7 +46,7 @@ def forget_person(key: str, names: Collection[str], pseudonym: str, *, using: st
     rows = Operation.objects.using(using)
     for operation in rows.defer("found", "report"):
         if _names_person(operation.criteria.get("filters", {}), key, names):
-            delete_exports([operation], owner=key)
+            delete_exports([operation], person=key)
             rows.filter(pk=operation.pk).delete()
         elif names:
             _mask_reason(operation, names, words=True)

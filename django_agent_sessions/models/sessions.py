@@ -268,7 +268,7 @@ class SessionAgent(SessionRelated):
     window = ExactJSONField(_("window"), null=True, editable=False)
     #: The keys of the messages that were removed last: see `models.removed_messages`.
     #: NULL for none, because a process of an earlier release inserts agents without it.
-    removed_messages = models.TextField(null=True, editable=False)  # noqa: DJ001
+    removed_messages = models.TextField(null=True, editable=False)  # noqa: DJ001 - NULL costs no byte
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
 

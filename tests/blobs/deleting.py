@@ -93,7 +93,7 @@ def die(when: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         signal.pause()
 
-    FileSystemStorage.delete = dying  # type: ignore[method-assign,assignment]
+    FileSystemStorage.delete = dying  # type: ignore[method-assign, assignment] # in this process only
 
 
 if __name__ == "__main__":

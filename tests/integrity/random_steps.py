@@ -175,7 +175,7 @@ class World:
         keys = list(rows.order_by("message_id").values_list("pk", flat=True))
         summary = {"role": "user", "content": "in short"}
         if agent.agent_id == "strands":
-            summary = {"role": "user", "content": [{"text": "in short"}]}  # type: ignore[dict-item]
+            summary = {"role": "user", "content": [{"text": "in short"}]}  # type: ignore[dict-item] # a message
         epoch = Session.objects.get(pk=agent.session).redaction_epoch
         keep = self.chance.random() < 0.5
         store.branches.compact(agent, [summary], keys, epoch=epoch, keep_history=keep)

@@ -59,11 +59,11 @@ def answer_lost(then: Callable[[], Any], *, outlasts: bool = False) -> Iterator[
         cut_the_wire()
         raise InterfaceError("the answer did not arrive")
 
-    AppendWrite._attempt = attempt_and_cut  # type: ignore[method-assign]
+    AppendWrite._attempt = attempt_and_cut  # type: ignore[method-assign] # for one call
     try:
         yield
     finally:
-        AppendWrite._attempt = really  # type: ignore[method-assign]
+        AppendWrite._attempt = really  # type: ignore[method-assign] # for one call
     assert met
 
 

@@ -199,7 +199,7 @@ def test_an_agent_is_no_session_and_the_error_shows_no_content(ada):
     [agent] = store.agents.list(row)
 
     with pytest.raises(InvalidIdError, match="a AgentRecord names no session") as caught:
-        store.get(agent)  # type: ignore[arg-type]
+        store.get(agent)  # type: ignore[arg-type] # wrong on purpose
 
     assert "secret" not in str(caught.value)
 

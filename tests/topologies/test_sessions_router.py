@@ -22,7 +22,7 @@ from .test_apart import ELSEWHERE, arranged  # noqa: F401 - a fixture
 
 
 @pytest.fixture
-def ours(arranged, settings):  # noqa: F811 - the fixture
+def ours(arranged, settings):  # noqa: F811 - a fixture - the fixture
     arranged(None, ELSEWHERE)
     settings.DATABASE_ROUTERS = [ROUTER_PATH]
 
@@ -68,7 +68,7 @@ def test_with_one_database_it_changes_nothing(settings, sessions):
 
 
 @pytest.mark.parametrize("name", [None, "UsersOnlyHere", "RowsElsewhere", "Apart", "UsersToo"])
-def test_a_check_warns_if_the_routers_name_another_database(arranged, name):  # noqa: F811
+def test_a_check_warns_if_the_routers_name_another_database(arranged, name):  # noqa: F811 - a fixture
     arranged(name, ELSEWHERE)
     # All databases of this test have one place, which is no difference.
     assert check_routers(None) == []

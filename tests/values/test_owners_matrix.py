@@ -250,6 +250,8 @@ ENTRIES: dict[str, Entry] = {
 NO_ENTRIES = {
     "Contract.driver": "the tests of an adapter implement it; its default is tested below",
     "Reach": "what an owner reaches: each entry has one",
+    "timeline.object_digest": "the digest of an object's key",
+    "owner_removal.keep_sessions": "it keeps the sessions of a user who is deleted",
     "StorageOperations": "what DjangoStorage does, and only that",
     "lookup.get_session": "a statement of the store",
     "lookup.recent_sessions": "a statement of the store",

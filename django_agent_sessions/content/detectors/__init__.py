@@ -36,7 +36,7 @@ _BUILT_IN: tuple[Detector, ...] = (
     ApiKey(),
 )
 _PRESIDIO = Presidio()
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 def load(names: Sequence[str]) -> list[Detector]:

@@ -22,7 +22,7 @@ if "turn_limit" in signature(SessionSettings).parameters:
 else:
 
     @dataclass
-    class Settings(SessionSettings):  # type: ignore[no-redef]
+    class Settings(SessionSettings):  # type: ignore[no-redef] # an SDK that has it
         """What a later release of the SDK has."""
 
         turn_limit: int | None = None

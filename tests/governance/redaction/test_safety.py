@@ -172,7 +172,7 @@ def test_a_session_is_redacted_by_any_name_and_another_value_is_refused_without_
         (lambda: b"x", "a bytes is no scope"),
         (lambda: None, "a NoneType is no scope"),
         (lambda: ["x"], "a list is no scope"),
-        (lambda: Find(4711), "the text to find is a int, not a str"),  # type: ignore[arg-type]
+        (lambda: Find(4711), "the text to find is a int, not a str"),  # type: ignore[arg-type] # wrong on purpose
     ],
 )
 def test_what_is_no_scope_is_refused_with_advice(session, scope, advice):
@@ -374,8 +374,9 @@ def test_one_hit_takes_as_many_statements_as_there_are_chunks_to_read(
 
     # The session, agents, orchestrators, branches, snapshots, stored objects, feedback, notes,
     # labels; with the lock, those and the messages again, to find out what was written meanwhile;
-    # then the reasons of earlier events, the operations on the session (2), the event, compactions of the message, its digest (2), the
-    # message, its binaries (2), the epoch, and the mark by which a lost commit is found again.
+    # then the reasons of earlier events, the operations on the session (2), the event, compactions
+    # of the message, its digest (2), the message, its binaries (2), the epoch, and the mark by
+    # which a lost commit is found again.
     statements = statements_of(lambda: redact(session.id, Find(SECRET), reason="r"))
     assert statements == 9 + chunks + 10 + 12
     assert columns_containing(SECRET) == []
