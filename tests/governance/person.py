@@ -66,7 +66,7 @@ def _fork(session: SessionRecord, agent: AgentRecord, other: Any, number: int) -
     fork = SessionStore(owner=EVERYBODY).sessions.fork(session)
     Session.objects.filter(pk=fork.id).update(owner=other)
     others = SessionStore(owner=other)
-    theirs = others.agents.open(fork, dialect="strands")
+    theirs = others.agents.open(fork.id, dialect="strands")
     others.append(theirs, message(f"{OTHERS}-{number}-words"))
     return fork
 

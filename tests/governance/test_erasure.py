@@ -61,7 +61,7 @@ def person(lovelace, bob):
     fork = SessionStore(owner=EVERYBODY).sessions.fork(session)
     Session.objects.filter(pk=fork.id).update(owner=bob)
     bobs = SessionStore(owner=bob)
-    theirs = bobs.agents.open(fork)
+    theirs = bobs.agents.open(fork.id)
     bobs.append(theirs, user("Bob's own words"))
     Participant.objects.create(session_id=fork.id, user=lovelace, role="writer")
     ShareLink.objects.create(
