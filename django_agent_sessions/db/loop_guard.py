@@ -46,5 +46,13 @@ def with_guarded_methods(kind: C) -> C:
     return kind
 
 
+def is_guarded(function: Any, original: Callable[..., Any]) -> bool:
+    """Return whether a function is what :func:`sync_only` made of another one.
+
+    A decorator of a project around it has the decorated function, not the original.
+    """
+    return getattr(function, "__wrapped__", None) is original
+
+
 def _is_twin(kind: type[Any], name: str) -> bool:
     return name.startswith("a") and hasattr(kind, name[1:])

@@ -12,6 +12,7 @@ from django.db import connections
 
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.groups import GroupedCall
+from django_agent_sessions.db.loop_guard import is_guarded
 from django_agent_sessions.sql import grouped_appends, message_writes
 from django_agent_sessions.values import observing
 from django_agent_sessions.values.records import (
@@ -184,7 +185,7 @@ def append_twins(
     def can_group(store: Any, options: dict[str, Any]) -> bool:
         # Only these methods: those of a subclass are called instead.
         cls = type(store)
-        same = cls.append is append and cls.append_many is append_many
+        same = is_guarded(cls.append, append) and is_guarded(cls.append_many, append_many)
         return same and not options.get("again")
 
     async def run(store: Any, agent: AgentRecord, message: Any, **options: Any) -> MessageRecord:
