@@ -29,7 +29,10 @@ def arranged(settings, monkeypatch):
         settings.DATABASE_ROUTERS = [f"{ROUTERS}.{router}"] if router else []
         settings.AGENT_SESSIONS = sessions
 
-    return arranged
+    yield arranged
+    # Else a later test's connection of this alias would have the configuration of this test.
+    if hasattr(connections._connections, "agents"):
+        del connections["agents"]
 
 
 @pytest.mark.parametrize("sessions", [{}, ELSEWHERE])
