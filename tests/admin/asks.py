@@ -25,10 +25,11 @@ VIEW, CHANGE, DELETE = "view_session", "change_session", "delete_session"
 ADD = "add_session"
 READ, REDACT, ORIGINAL, EXPORT = "read_transcript", "redact", "view_original", "export"
 AUDIT, USAGE = "view_auditevent", "view_usagerollup"
-OPERATIONS, REVIEW, SHARE = "view_operation", "review_session", "share"
+OPERATIONS, CHANGE_OPERATIONS = "view_operation", "change_operation"
+REVIEW, SHARE = "review_session", "share"
 OURS = (
     *(VIEW, ADD, CHANGE, DELETE, READ, REDACT, ORIGINAL, EXPORT, AUDIT, USAGE, OPERATIONS, REVIEW),
-    SHARE,
+    *(SHARE, CHANGE_OPERATIONS),
 )
 
 SECRETS = {
@@ -520,17 +521,20 @@ ASKS = [
         refusals=(200, 403, 404),
     ),
     Ask("operation_changelist", needs(VIEW)),
-    Ask("operation_change", needs(VIEW, CHANGE, OPERATIONS), url=of_operation),
-    Ask("operation_progress", needs(VIEW, CHANGE, OPERATIONS), url=of_operation),
-    Ask("operation_report", needs(VIEW, CHANGE, OPERATIONS), url=of_operation),
+    Ask("operation_change", needs(VIEW, CHANGE, OPERATIONS), url=of_operation, of_everything=True),
+    Ask(
+        "operation_progress", needs(VIEW, CHANGE, OPERATIONS), url=of_operation, of_everything=True
+    ),
+    Ask("operation_report", needs(VIEW, CHANGE, OPERATIONS), url=of_operation, of_everything=True),
     Ask(
         "operation_act",
-        needs(VIEW, CHANGE, OPERATIONS),
+        needs(VIEW, CHANGE, OPERATIONS, CHANGE_OPERATIONS),
         url=of_operation,
         post={"action": "cancel"},
         recorded=("operation",),
         of_readers_only=False,
         answers=(302,),
+        of_everything=True,
     ),
     Ask("operation_file", NOBODY, url=of_operation, post={}),
     Ask("operation_history", NOBODY, url=of_operation),

@@ -198,6 +198,7 @@ def test_every_permission_that_the_api_knows_opens_something():
         SessionPermission.VIEW_AUDIT,
         SessionPermission.VIEW_USAGE,
         SessionPermission.VIEW_OPERATIONS,
+        SessionPermission.CHANGE_OPERATIONS,
         SessionPermission.REVIEW,
     }
     assert opened == EVERY - elsewhere
