@@ -236,8 +236,8 @@ def test_a_fork_by_others_is_the_owners_and_is_recorded(ada, api, trip):
     assert "trip" not in str(event.details)
 
 
-def test_what_was_redacted_is_redacted_in_a_fork(api, trip):
-    redact(trip.session.id, Find("4111 1111 1111 1111"), reason="a ticket", actor="ada")
+def test_what_was_redacted_is_redacted_in_a_fork(api, ada, trip):
+    redact(trip.session.id, Find("4111 1111 1111 1111"), reason="a ticket", actor=ada)
     made = fork(api, trip)
     answer = api.get(f"/api/sessions/{made['id']}/messages/?raw=true")
     assert "4111" not in answer.content.decode()

@@ -387,9 +387,9 @@ def stranger_of(client: APIClient) -> Any:
     return get_user_model().objects.get(pk=client.session["_auth_user_id"])
 
 
-def test_what_was_redacted_is_redacted_on_every_branch(api, trip, url):
+def test_what_was_redacted_is_redacted_on_every_branch(api, ada, trip, url):
     post(api, f"{url}rewind/", {"to": 2})
-    redact(trip.session.id, Find("4111 1111 1111 1111"), reason="a ticket", actor="ada")
+    redact(trip.session.id, Find("4111 1111 1111 1111"), reason="a ticket", actor=ada)
     post(api, f"{url}branches/", {"source": 1}, 201)
     post(api, f"{url}branches/1/switch/")
     for number in (0, 2, 3):

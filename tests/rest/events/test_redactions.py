@@ -28,11 +28,11 @@ def test_an_older_message_that_is_redacted_is_told_without_its_original(talk):
     assert follower.follow() == []
 
 
-def test_a_redaction_of_many_messages_is_told_in_pages_once(talk):
+def test_a_redaction_of_many_messages_is_told_in_pages_once(ada, talk):
     for number in range(30):
         talk.say(f"secret {number}", "ab"[number % 2])
     follower = Follower(talk)
-    redaction.redact(talk.id, redaction.Find("secret"), reason="asked", actor="ada")
+    redaction.redact(talk.id, redaction.Find("secret"), reason="asked", actor=ada)
     told = follower.follow(count=7)
     assert len(told) == 30
     assert {change for change, _ in told} == {"redacted"}
