@@ -34,7 +34,7 @@ def test_markdown_is_a_download_for_people(trip, api):
     assert answer["Content-Disposition"] == 'attachment; filename="trip.md"'
     assert answer["X-Content-Type-Options"] == "nosniff"
     assert "no-store" in answer["Cache-Control"]
-    assert text.startswith("# trip")
+    assert text.startswith("# A trip\n\n- Session: trip\n")
     assert text.index("Where to?") < text.index("To Lisbon.") < text.index("Thanks.")
     assert body_of(api.get(f"{trip.url}export/")) == text
 
