@@ -104,5 +104,6 @@ def test_what_changes_a_message_takes_as_much_for_few_binaries_as_for_many(
 
     few = all_of_them(1)
     assert few == all_of_them(10)
-    # Among them the rows of the files to delete, which are written and deleted in one statement each.
+    # Among them the rows of the files to delete, which are written and deleted in one statement
+    # each.
     assert max(few) < 31
