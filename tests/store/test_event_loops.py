@@ -124,7 +124,7 @@ async def test_the_environment_variable_of_django_switches_it_off(monkeypatch):
 
 @pytest.mark.django_db(transaction=True)
 async def test_what_the_errors_advise_works_with_a_lazy_user():
-    ada = await User.objects.acreate(username="ada")
+    ada = await arun_orm(User.objects.create, username="ada")
 
     def lazy() -> Any:
         return SimpleLazyObject(lambda: User.objects.get(pk=ada.pk))
@@ -134,7 +134,7 @@ async def test_what_the_errors_advise_works_with_a_lazy_user():
     assert (await store.aget("s")).id == row.pk
     assert (await aredact("s", "Hello", reason="r", actor=lazy())).messages == 1
     assert await arun_orm(hold, "s", reason="r", actor=lazy()) is True
-    assert (await Session.objects.aget()).legal_hold is True
+    assert (await arun_orm(Session.objects.get)).legal_hold is True
 
 
 @pytest.mark.django_db(transaction=True)
