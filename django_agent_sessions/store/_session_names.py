@@ -40,11 +40,10 @@ def require_session(context: StoreContext, session: SessionName) -> SessionRecor
 
 def given_session(context: StoreContext, session: SessionName) -> SessionRecord:
     """Return a record that is reached as it is, without a query; read a session otherwise."""
-    if not isinstance(session, SessionRecord):
-        return require_session(context, session)
-    if not context.includes(session):
-        raise context.not_found(session)
-    return session
+    if isinstance(session, SessionRecord) and context.includes(session):
+        return session
+    # Also a record of before the session got its owner.
+    return require_session(context, session)
 
 
 def find_key(context: StoreContext, session: SessionName) -> UUID | None:

@@ -143,6 +143,16 @@ def test_a_method_does_the_same_by_whatever_name(row, ada, method, name):
         assert store.get(NAMES[name](row)).id == row.pk
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_record_of_before_a_change_of_the_owner_names_the_session(row, ada, bob, method):
+    store, before = SessionStore(owner=bob), SessionStore(owner=ada).get(row.pk)
+    Session.objects.filter(pk=row.pk).update(owner=bob)
+    reference = make_session("Hello", "Hi", owner=bob, session_id="card-2")
+    store.multi_agents.create(reference, "graph", {})
+
+    assert METHODS[method](store, before) == METHODS[method](store, reference.pk)
+
+
 @pytest.mark.parametrize("service", SERVICES)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_service_does_the_same_by_whatever_name(row, ada, bob, service, name):
