@@ -31,7 +31,7 @@ def arranged(settings, monkeypatch):
 
     yield arranged
     # Else a later test's connection of this alias would have the configuration of this test.
-    if hasattr(connections._connections, "agents"):
+    if "agents" in {each.alias for each in connections.all(initialized_only=True)}:
         del connections["agents"]
 
 
