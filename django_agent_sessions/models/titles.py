@@ -14,7 +14,6 @@ from django.db.models.lookups import LessThanOrEqual
 
 from django_agent_sessions.content import codec, dialects
 from django_agent_sessions.content.dialects import displayable
-from django_agent_sessions.content.masking import MASK_PATTERN
 from django_agent_sessions.exceptions import EncryptionError
 
 from .fields import decode_payload
@@ -48,6 +47,9 @@ def display_title(title: str, opening_text: str | None, session_id: str) -> str:
 
 def first_words(text: str) -> str:
     """Return how a text begins, in one line; empty for a text that is redacted completely."""
+    # Imported here, because masking reads archives and a start would load all of that.
+    from django_agent_sessions.content.masking import MASK_PATTERN
+
     words = " ".join(displayable(text).split())
     if not MASK_PATTERN.sub("", words).strip():
         return ""

@@ -37,7 +37,7 @@ def test_a_conversation_is_reviewed_on_a_phone(open_page, clerk, scripts):
 
     card = page.locator("#as-review")
     text = card.inner_text()
-    for words in ("in review", "assigned to grace", "refund", "<b>Ask</b> Tuesday.", "clerk"):
+    for words in ("In review", "assigned to grace", "refund", "<b>Ask</b> Tuesday.", "clerk"):
         assert words in text
     # A click while the page is still loading may be lost on a busy machine.
     page.wait_for_load_state()

@@ -148,10 +148,10 @@ def test_a_conversation_is_forked_and_both_go_on_under_real_agents(open_page, tr
     page.reload()
     expect(page.locator(".as-main")).to_contain_text("The flight is booked.")
     expect(page.locator(".as-main")).not_to_contain_text("hotel")
-    page.locator(".as-side").get_by_role("link", name="trip").click()
+    page.locator(f".as-side a[href*='{trip.pk}']").first.click()
     expect(page.locator(".as-main")).to_contain_text("The hotel is booked.")
     expect(page.locator(".as-main")).not_to_contain_text("flight")
-    page.locator(".as-side").get_by_role("link", name=fork.session_id, exact=True).click()
+    page.locator(f".as-side a[href*='{fork.pk}']").first.click()
     expect(page.locator(".as-main")).to_contain_text("The flight is booked.")
 
 

@@ -82,7 +82,7 @@ def _conversation(store: SessionStore, number: int) -> None:
     store.agents.open(session, "a/b ü?#%", dialect="strands")
     store.multi_agents.create(session, "graph", kind="graph", state={"nodes": [CARD]})
     if number % 3 == 0:
-        redact(session.id, Find(CARD), reason="A card", actor="root")
+        redact(session.id, Find(CARD), reason="A card", actor="a program")
     if number % 5 == 1:
         legal_hold.hold(session.id, reason="A lawsuit")
     if number % 7 == 2:
