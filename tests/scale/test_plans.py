@@ -116,7 +116,8 @@ def test_a_list_of_sessions_without_an_owner_is_read_in_order_from_the_index_of_
 
 
 def test_what_an_erasure_would_erase(planted, ada):
-    with no_table_read_whole():
+    # What she wrote in other users' sessions is looked for without an index of the authors.
+    with no_table_read_whole(unless='"author"'):
         assert erase(ada.pk, reason="", dry_run=True).counts["sessions"] == 1
 
 
