@@ -84,5 +84,7 @@ def _modify_clause(
         f"CHARACTER SET {FULL_CHARSET}",
         f"COLLATE {collation}" if collation else "",
         "NULL" if column.null else "NOT NULL",
+        # MODIFY drops a default that it does not repeat; the only one of a text is empty.
+        "DEFAULT ''" if column.has_db_default() else "",
     ]
     return " ".join(filter(None, parts))
