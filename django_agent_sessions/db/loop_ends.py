@@ -1,4 +1,4 @@
-"""Recognize the end of an event loop, which cancels the tasks that nobody awaits."""
+"""Recognize the end of an event loop, which cancels the tasks that are not awaited."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class AdapterSession:
     def _refuse_ended_loop(self) -> None:
         """Log and raise an error if a run is cancelled because its event loop ends before it.
 
-        Such a cancellation reaches nobody: a stream that is read in another loop, as Django does
+        No caller sees such a cancellation: a stream that is read in another loop, as Django does
         for an async view under WSGI, would end as if the answer were complete and empty.
         """
         if is_loop_ending():
