@@ -74,6 +74,7 @@ def _text(row: SessionMessage, agent: str) -> dict[str, Any]:
         "branch": row.branch,
         "position": row.message_id,
         "role": row.role,
+        "author": row.author or "",
         "revision": row.revision,
         "run_id": row.run_id,
         "created_at": row.created_at,

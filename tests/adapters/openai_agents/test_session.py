@@ -323,10 +323,11 @@ def test_a_limit_returns_what_it_returns_with_the_sdks_session(session_class, li
     items: Any = [user(str(number)) for number in range(5)]
     found = []
     for session in (SQLiteSession("s"), session_class("s")):
-        asyncio.run(session.add_items(list(items)))
-        given = asyncio.run(session.get_items(limit))
-        session.session_settings = SessionSettings(limit=limit)
-        found.append((given, asyncio.run(session.get_items())))
+        with closing(session):
+            asyncio.run(session.add_items(list(items)))
+            given = asyncio.run(session.get_items(limit))
+            session.session_settings = SessionSettings(limit=limit)
+            found.append((given, asyncio.run(session.get_items())))
 
     assert found[0] == found[1]
 
