@@ -200,8 +200,8 @@ SEND = """([path, fields, names]) => {
     input.value = value ?? shown(name);
     form.append(input);
   }
-  form.id = "sent";
   document.body.append(form);
+  document.documentElement.dataset.left = 1;
   form.submit();
 }"""
 """Sends a form from the page that is open; without a value, it takes the one that is there."""
@@ -222,4 +222,6 @@ def go(page: Page, path: str, fields: dict[str, Any] | None) -> None:
     if "seal" not in fields:
         page.goto(path if "find/" not in path else path.replace("find/", "change/"))
     page.evaluate(SEND, [path, pairs])
-    page.locator("#sent").wait_for(state="detached")
+    page.wait_for_selector("html:not([data-left])", state="attached")
+    # Until then, the new page may have no content yet.
+    page.wait_for_load_state()
