@@ -324,8 +324,8 @@ def wrong_derived_columns(
     """Return the derived columns of a message that differ from its payload."""
     summary = dialect.summary(content)
     summary = summary._replace(text=codec.neutral_text(summary.text))
-    # A redaction may remove what tells an error.
-    has_error = summary.has_error or (row.has_error and row.redacted_at is not None)
+    # A redaction leaves the flag as it was, whatever its version tells.
+    has_error = summary.has_error if row.redacted_at is None else row.has_error
     summary = summary._replace(has_error=has_error)
     figures = (row.input_tokens, row.output_tokens, row.latency_ms)
     cached = (row.cache_read_tokens, row.cache_write_tokens)

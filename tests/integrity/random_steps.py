@@ -13,27 +13,45 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
+from django.core.cache import cache
 from django.core.management import call_command
+from django.db import connection
+from django.db.models import Sum
+from django.test import override_settings
 from django.utils import timezone
 
 from django_agent_sessions import usage
 from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.exceptions import QuotaExceededError
 from django_agent_sessions.governance import legal_hold, quotas, session_deletion
 from django_agent_sessions.governance.erasure import erase
 from django_agent_sessions.governance.redaction import Find, WholeMessage, redact
+from django_agent_sessions.governance.retention import prune
 from django_agent_sessions.interchange.jsonl_export import export_sessions
-from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.models import (
+    Blob,
+    Session,
+    SessionAgent,
+    SessionMessage,
+    Snapshot,
+    UsageRollup,
+)
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import AgentRecord, NewMessage, TurnCost, Usage
+from tests.blobs.messages import image, picture, user
+
+from .random_clients import Clients
 
 WORDS = ("apple", "banana", "cherry", "date")
 MOST_SESSIONS = 6
+MOST_MESSAGES = 80
 USERS = ("ada", "bob")
 
 
-class World:
+class World(Clients):
     """Some conversations, and the tokens that each was told of."""
 
     def __init__(self, seed: int) -> None:
@@ -43,6 +61,8 @@ class World:
         self.with_costs: set[UUID] = set()
         users = get_user_model().objects
         self.users = [users.get_or_create(username=name)[0] for name in USERS]
+        self.pictures = [picture(80_000) for _ in range(3)]
+        self.rolled_up = RolledUp()
 
     # --- choosing ----------------------------------------------------------------------------
 
@@ -52,6 +72,14 @@ class World:
     def session(self) -> Session:
         rows = list(Session.objects.order_by("pk"))
         return self.chance.choice(rows) if rows else self.open()
+
+    def plain_session(self) -> Session:
+        """Return one without a namespace, which the SDKs' sessions open by default."""
+        rows = list(Session.objects.filter(namespace="").order_by("pk"))
+        return self.chance.choice(rows) if rows else self.open()
+
+    def word(self) -> str:
+        return self.chance.choice(WORDS)
 
     def open(self) -> Session:
         self.number += 1
@@ -116,7 +144,7 @@ class World:
                 self.tokens[agent.session] += message.usage.input_tokens or 0
 
     def items(self) -> None:
-        session = self.session()
+        session = self.plain_session()
         whose: dict[str, Any] = {} if session.owner_id is None else {"owner": session.owner_id}
         mine = DjangoSession(session.session_id, **whose)
 
@@ -127,8 +155,7 @@ class World:
             if self.chance.random() < 0.1:
                 await mine.clear_session()
 
-        if not session.namespace:
-            asyncio.run(work())
+        asyncio.run(work())
 
     def pop(self) -> None:
         store, agent = self.agent()
@@ -245,18 +272,68 @@ class World:
             out = io.StringIO()
             call_command(*arguments, namespace=namespace, stdout=out, stderr=out)
 
+    def picture(self) -> None:
+        """Append a message with a large binary, of which others may have the same."""
+        store, agent = self.agent()
+        block = image(self.chance.choice(self.pictures))
+        if agent.agent_id == "strands":
+            store.append(agent, user(block, text=self.word()))
+
+    def collect(self) -> None:
+        call_command("agent_sessions_gc", "--older-than=0", "--verify", stdout=io.StringIO())
+
+    def prune(self) -> None:
+        """Delete a session that nobody has used for long, unless it is held."""
+        session = self.session()
+        old = timezone.now() - timedelta(days=31)
+        Session.objects.filter(pk=session.pk).update(last_activity_at=old)
+        prune(older_than=timedelta(days=30))
+        left = Session.objects.filter(pk=session.pk)
+        assert left.exists() == session.legal_hold
+        left.update(last_activity_at=timezone.now())
+
+    def delete_user(self) -> None:
+        """Delete a user with all conversations; another one of this name comes."""
+        place = self.chance.randrange(len(self.users))
+        gone = self.users[place]
+        key, name = gone.pk, gone.get_username()
+        gone.delete()
+        assert not Session.objects.filter(owner=key).exists()
+        self.users[place] = get_user_model().objects.create_user(username=name)
+
     def roll_up(self) -> None:
-        usage.roll_up(until=timezone.now() + timedelta(seconds=1))
+        until = timezone.now() + timedelta(seconds=1)
+        again = self.chance.random() < 0.2
+        if again:
+            self.rolled_up = RolledUp()
+        self.rolled_up.count()
+        (usage.rebuild if again else usage.roll_up)(until=until)
+        self.rolled_up.compare()
 
     def quota(self) -> None:
-        quotas.check_bytes(self.chance.choice(self.users), 10, "default")
+        """Just as many bytes are allowed as the plain sum says."""
+        whose = self.chance.choice(self.users)
+        cache.clear()
+        room = stored_bytes(whose.pk)
+        with _allowed(room):
+            quotas.require_room(whose.pk, 0, "default")
+        cache.clear()
+        with _allowed(room - 1):
+            try:
+                quotas.require_room(whose.pk, 0, "default")
+            except QuotaExceededError:
+                return
+        raise AssertionError(f"{room} bytes are stored, and {room - 1} were enough")
 
-    def step(self) -> str:
-        name = self.chance.choices(list(OPERATIONS), list(OPERATIONS.values()))[0]
+    def choose(self) -> str:
+        """Return the name of an operation."""
         if Session.objects.count() < 2 or self.chance.random() < 0.03:
             self.open()
-        getattr(self, name)()
-        return name
+        if SessionMessage.objects.count() > MOST_MESSAGES:
+            # So that a recount stays quick.
+            self.release()
+            return "delete"
+        return self.chance.choices(list(OPERATIONS), list(OPERATIONS.values()))[0]
 
 
 OPERATIONS = {
@@ -266,10 +343,76 @@ OPERATIONS = {
     **dict.fromkeys(
         ("redact_words", "redact_message", "fork", "roll_up", "release", "feedback"), 2
     ),
-    **dict.fromkeys(("clear", "hold", "delete", "round_trip", "quota"), 1),
-    "erase": 0.3,
+    **dict.fromkeys(("clear", "hold", "delete", "round_trip", "quota", "prune", "picture"), 1),
+    **dict.fromkeys(("strands_turn", "openai_turn", "advanced", "ai_sdk", "assistant_ui"), 2),
+    **dict.fromkeys(("erase", "delete_user", "collect"), 0.3),
 }
 """The operations with their weights."""
+
+
+class RolledUp:
+    """What the figures of usage should be: each message and session once, whatever became of it."""
+
+    def __init__(self) -> None:
+        self.messages: dict[UUID, tuple[bool, int]] = {}
+        self.sessions: set[UUID] = set()
+
+    def count(self) -> None:
+        """Count what is there and is newer than all that was counted."""
+        last = max(self.messages, default=UUID(int=0))
+        found: dict[UUID, tuple[bool, int]] = {}
+        # The original comes last, because its figures are counted if it is there.
+        rows = sorted(
+            SessionMessage.objects.values_list("source", "pk", "has_error", "input_tokens"),
+            key=lambda row: (row[0] is None, row[1]),
+        )
+        for source, key, has_error, tokens in rows:
+            if (original := source or key) > last:
+                found[original] = (has_error, tokens or 0)
+        self.messages |= found
+        last = max(self.sessions, default=UUID(int=0))
+        self.sessions |= {key for key in Session.objects.values_list("pk", flat=True) if key > last}
+
+    def compare(self) -> None:
+        """Compare with the figures of the hours, and of the days."""
+        names = ("messages", "sessions", "input_tokens")
+        expected = (
+            len(self.messages),
+            len(self.sessions),
+            sum(tokens for _, tokens in self.messages.values()),
+        )
+        for dimension in (UsageRollup.Dimension.HOUR, UsageRollup.Dimension.DAY):
+            rows = UsageRollup.objects.filter(dimension=dimension)
+            sums = rows.aggregate(**{f"of_{name}": Sum(name) for name in names})
+            assert tuple(sums[f"of_{name}"] or 0 for name in names) == expected
+
+
+def _allowed(size: int) -> Any:
+    return override_settings(AGENT_SESSIONS={**settings.AGENT_SESSIONS, "MAX_OWNER_BYTES": size})
+
+
+def stored_bytes(owner: Any) -> int:
+    """Count the bytes of a user's messages, states, snapshots and files, from the rows alone."""
+    sessions = Session.objects.filter(owner=owner).values_list("pk", flat=True)
+    total = sum(Blob.objects.filter(session__in=list(sessions)).values_list("size", flat=True))
+    for session in sessions:
+        total += _bytes(SessionMessage, session, "COALESCE(redact_message, message)")
+        for name in ("state", "conversation_manager_state", "internal_state"):
+            total += _bytes(SessionAgent, session, name)
+        total += sum(_bytes(Snapshot, session, name) for name in ("document", "messages"))
+    return total
+
+
+def _bytes(model: Any, session: UUID, column: str) -> int:
+    text = f"CAST({column} AS {'CHAR' if connection.vendor == 'mysql' else 'TEXT'})"
+    field = Session._meta.pk
+    assert field is not None
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT {text} FROM {model._meta.db_table} WHERE session_id = %s",
+            [field.get_db_prep_value(session, connection)],
+        )
+        return sum(len((found or "").encode()) for (found,) in cursor.fetchall())
 
 
 def recount() -> dict[UUID, tuple[int, int]]:

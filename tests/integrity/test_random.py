@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, deque
 from datetime import timedelta
 
 import pytest
@@ -17,15 +17,19 @@ from django_agent_sessions.models import Session
 
 from .random_steps import OPERATIONS, World, counters, positions_are_dense, recount
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.urls("tests.integrity.random_clients"),
+]
 
 STEPS = int(os.environ.get("RANDOM_STEPS", "120"))
 SEED = int(os.environ.get("RANDOM_SEED", "7"))
+EVERY = int(os.environ.get("RANDOM_EVERY", "5"))
 
 
 def problems() -> list[str]:
     """What a repairing check finds, besides notes."""
-    results = Check(grace=timedelta(0), mend=True).run()
+    results = Check(grace=timedelta(0), mend=True, files=True).run()
     return [
         f"{result.finding.kind.code} {result.finding.detail}"
         for result in results
@@ -35,25 +39,33 @@ def problems() -> list[str]:
     ]
 
 
-def test_random_operations_leave_every_counter_right_and_nothing_to_repair():
+@pytest.mark.timeout(180 + 10 * STEPS)
+def test_random_operations_leave_every_counter_right_and_nothing_to_repair(blob_folder):
     world = World(SEED)
     done: Counter[str] = Counter()
     refused: Counter[str] = Counter()
+    unchecked: deque[str] = deque(maxlen=EVERY)
     for number in range(STEPS):
-        name = "?"
+        name = world.choose()
         try:
-            name = world.step()
+            getattr(world, name)()
             done[name] += 1
         except AgentSessionsError as error:
             # Such as a hold, or a snapshot whose messages were deleted.
             refused[type(error).__name__] += 1
-        where = f"step {number} of seed {SEED}: {name}"
+        unchecked.append(name)
+        where = f"step {number} of seed {SEED}, after {', '.join(unchecked)}"
         assert counters() == recount(), where
         assert positions_are_dense(), where
         for session in Session.objects.filter(origin=None).exclude(pk__in=world.with_costs):
             assert (session.input_tokens or 0) == world.tokens[session.pk], where
+        if number % 500 == 0:
+            print(f"\n{number} steps of seed {SEED}: {sum(refused.values())} refused", end="")
+        if number % EVERY and number != STEPS - 1:
+            continue
         before = list(Session.objects.order_by("pk").values())
         assert problems() == [], where
         assert list(Session.objects.order_by("pk").values()) == before, where
+    print(f"\n{STEPS} steps of seed {SEED}: {dict(done)}; refused: {dict(refused)}")
     assert STEPS < 1000 or set(done) == set(OPERATIONS), refused
     assert done["append"] > STEPS / 50, (done, refused)
