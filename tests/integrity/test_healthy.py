@@ -244,3 +244,27 @@ def test_figures_that_exceeded_their_lifetime_are_whole(store, settings, days, k
     assert codes() == []
     UsageRollup.objects.filter(dimension="day").order_by("-period")[:1].get().delete()
     assert codes() != []
+
+
+@AGENTS
+def test_a_redaction_leaves_the_flag_of_an_error_whatever_its_version_tells(store):
+    agent = talk(store)
+    store.append(agent, _result("error"))
+    store.messages.redact(agent, 0, _result("error"))
+    store.messages.redact(agent, 5, _result("success"))
+    flags = list(
+        SessionMessage.objects.order_by("message_id").values_list("message_id", "has_error")
+    )
+    assert [position for position, has_error in flags if has_error] == [5]
+
+    found, _ = check("--fix")
+
+    assert {finding["code"] for finding in found} == {"orphan-result"}
+    rows = SessionMessage.objects.order_by("message_id")
+    assert list(rows.values_list("message_id", "has_error")) == flags
+    assert Session.objects.get().error_count == 1
+
+
+def _result(status: str) -> dict[str, object]:
+    result = {"toolUseId": "t", "status": status, "content": [{"text": "what was found"}]}
+    return {"role": "user", "content": [{"toolResult": result}]}
