@@ -293,9 +293,9 @@ chaos: $(INSTALLED) $(if $(filter-out sqlite postgresql,$(or $(DATABASE),all)),m
 		--minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
 .PHONY: random
-random: $(INSTALLED) ## Do random operations, and count again and check after each (STEPS, SEED, DATABASE, TEST_CODEC).
-	RANDOM_STEPS=$(or $(STEPS),1000) RANDOM_SEED=$(or $(SEED),7) TEST_DATABASE=$(or $(DATABASE),sqlite) \
-		$(PYTEST) tests/integrity/test_random.py
+random: $(INSTALLED) ## Do random operations, count again after each, and check (STEPS, SEED, EVERY, DATABASE, TEST_CODEC).
+	RANDOM_STEPS=$(or $(STEPS),1000) RANDOM_SEED=$(or $(SEED),7) RANDOM_EVERY=$(or $(EVERY),50) \
+		TEST_DATABASE=$(or $(DATABASE),sqlite) $(BIN)/python -m pytest -s $(PYTEST_ARGS) tests/integrity/test_random.py
 
 .PHONY: contexts
 contexts: $(INSTALLED) $(if $(filter-out sqlite postgresql,$(or $(DATABASE),all)),mariadb-client) ## Talk to agents in each server and queue, also reloaded and killed (DATABASE, ONLY).

@@ -15,7 +15,7 @@ from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, 
 from django_agent_sessions.models import Session
 from django_agent_sessions.rest.chat.ai_sdk import chat_urls
 from tests.adapters.openai_agents.scripted import call as openai_call
-from tests.adapters.openai_agents.team import assistant
+from tests.adapters.openai_agents.team import assistant, requests
 from tests.adapters.strands.agents import build, model_of
 from tests.adapters.strands.scripted import USAGE, Redact
 from tests.adapters.strands.scripted import call as strands_call
@@ -80,6 +80,7 @@ class Clients:
         agent = assistant(openai_call("add", a=1, b=2), self.word())
         mine = DjangoSession(session.session_id, **_owner(session))
         asyncio.run(Runner.run(agent, self.word(), session=mine))
+        self.tokens[session.pk] += USAGE["inputTokens"] * len(requests(agent))
 
     def advanced(self: Talk) -> None:
         """Ask one whose session has branches and usage, and do something with them."""
@@ -113,7 +114,7 @@ class Clients:
         user = self.chance.choice(self.users)
         api = self.chance.choice(["strands", "openai"])
         chat = f"{api}-{self.chance.randrange(2)}-of-{user}"
-        own = Session.objects.filter(owner=user.pk, session_id=chat)
+        own = Session.objects.filter(owner=user.pk, external_id=chat)
         client = Client()
         client.force_login(user)
         order = self.chance.choice(["weather", "broken-tool", "think", "say"])

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pytest
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.cache import cache
 from django.core.management import call_command
 from django.db import connection
-from django.db.models import Sum
+from django.db.models import ProtectedError, Sum
 from django.test import override_settings
 from django.utils import timezone
 
@@ -130,6 +131,17 @@ class World(Clients):
         if self.chance.random() < 0.2:
             store.append(agent, new, again=True)
         self.told(agent, new)
+
+    def lost(self) -> None:
+        """Append a message, pop it elsewhere, and append it again because no answer came."""
+        store, agent = self.agent()
+        new = self.message("strands" if agent.agent_id == "strands" else "openai")
+        store.append(agent, new)
+        self.told(agent, new)
+        store.pop(agent)
+        before = SessionMessage.objects.filter(agent=agent.id).count()
+        store.append(agent, new, again=True)
+        assert SessionMessage.objects.filter(agent=agent.id).count() == before
 
     def append_many(self) -> None:
         store, agent = self.agent()
@@ -297,6 +309,10 @@ class World(Clients):
         place = self.chance.randrange(len(self.users))
         gone = self.users[place]
         key, name = gone.pk, gone.get_username()
+        if Session.objects.filter(owner=key, legal_hold=True).exists():
+            with pytest.raises(ProtectedError):
+                gone.delete()
+            return
         gone.delete()
         assert not Session.objects.filter(owner=key).exists()
         self.users[place] = get_user_model().objects.create_user(username=name)
@@ -343,7 +359,9 @@ OPERATIONS = {
     **dict.fromkeys(
         ("redact_words", "redact_message", "fork", "roll_up", "release", "feedback"), 2
     ),
-    **dict.fromkeys(("clear", "hold", "delete", "round_trip", "quota", "prune", "picture"), 1),
+    **dict.fromkeys(
+        ("clear", "hold", "delete", "round_trip", "quota", "prune", "picture", "lost"), 1
+    ),
     **dict.fromkeys(("strands_turn", "openai_turn", "advanced", "ai_sdk", "assistant_ui"), 2),
     **dict.fromkeys(("erase", "delete_user", "collect"), 0.3),
 }
@@ -415,31 +433,31 @@ def _bytes(model: Any, session: UUID, column: str) -> int:
         return sum(len((found or "").encode()) for (found,) in cursor.fetchall())
 
 
-def recount() -> dict[UUID, tuple[int, int]]:
-    """Count the messages of each session, and those with an error, from the rows alone."""
+def compare(world: World) -> str:
+    """Compare the counters of all sessions, and the positions, with the rows; return a difference.
+
+    In few statements, because it is done after each step.
+    """
     every: defaultdict[UUID, set[UUID]] = defaultdict(set)
     failed: defaultdict[UUID, set[UUID]] = defaultdict(set)
-    rows = SessionMessage.objects.order_by().values_list("session_id", "pk", "source", "has_error")
-    for session, key, source, has_error in rows:
+    last: Counter[tuple[UUID, int]] = Counter()
+    found: Counter[tuple[UUID, int]] = Counter()
+    columns = ("session_id", "agent_id", "branch", "message_id", "pk", "source", "has_error")
+    rows = SessionMessage.objects.order_by().values_list(*columns)
+    for session, agent, branch, position, key, source, has_error in rows:
         every[session].add(source or key)
         if has_error:
             failed[session].add(source or key)
-    return {
-        key: (len(every[key]), len(failed[key]))
-        for key in Session.objects.values_list("pk", flat=True)
-    }
-
-
-def counters() -> dict[UUID, tuple[int, int]]:
-    rows = Session.objects.values_list("pk", "message_count", "error_count")
-    return {key: (messages, errors) for key, messages, errors in rows}
-
-
-def positions_are_dense() -> bool:
-    rows = SessionMessage.objects.values_list("agent_id", "branch", "message_id")
-    last: Counter[tuple[UUID, int]] = Counter()
-    found: Counter[tuple[UUID, int]] = Counter()
-    for agent, branch, position in rows:
         found[agent, branch] += 1
         last[agent, branch] = max(last[agent, branch], position + 1)
-    return found == last and SessionAgent.objects.count() >= len({agent for agent, _ in found})
+    if found != last:
+        return f"positions with gaps: {found - last} {last - found}"
+    names = ("pk", "message_count", "error_count", "has_errors", "input_tokens", "origin")
+    for key, messages, errors, has_errors, tokens, origin in Session.objects.values_list(*names):
+        expected = (len(every[key]), len(failed[key]), bool(failed[key]))
+        if (messages, errors, has_errors) != expected:
+            return f"session {key}: {(messages, errors, has_errors)} instead of {expected}"
+        counted = origin is None and key not in world.with_costs
+        if counted and (tokens or 0) != world.tokens[key]:
+            return f"session {key}: {tokens} tokens instead of {world.tokens[key]}"
+    return ""
