@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -35,7 +36,7 @@ from .audit_descriptions import describe_details
 from .columns import moment_html
 from .filters import reject_nul
 from .formatting import shown_title
-from .input_filters import TimeFilter
+from .input_filters import FilterField, InputFilter, TimeFilter
 from .keyset_changelist import AFTER, KeysetChangeList
 from .pages import admin_url, private_path
 from .permissions import ReadOnlyAdmin, SessionPermission, may, reach, require
@@ -50,9 +51,6 @@ MAX_EVENTS = 100_000
 
 _BATCH = 1_000
 _CSV_COLUMNS = ("when", "action", "actor", "actor_id", "session", "target", "reason", "details")
-
-AUDIT_PARAMETERS = frozenset({"action__exact", "when", *TimeFilter.names(), "session", "actor_id"})
-"""The permitted query parameters."""
 
 
 class AuditChangeList(KeysetChangeList):
@@ -96,6 +94,25 @@ def name_sessions(request: HttpRequest, events: Sequence[AuditEvent]) -> None:
         event.named = Truncator(name).chars(_MAX_NAME)  # type: ignore[attr-defined] # for the columns
 
 
+class ActionFilter(InputFilter):
+    """Events of one action, chosen from a list: there are too many for links."""
+
+    title = gettext_lazy("action")
+    parameter_name = "by_action"
+
+    @classmethod
+    def inputs(cls) -> Mapping[str, Any]:
+        return {"action__exact": gettext_lazy("Action")}
+
+    def form_fields(self) -> Iterator[FilterField]:
+        for field in super().form_fields():
+            yield replace(field, choices=AuditEvent.Action.choices)
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        action = self.text("action__exact")
+        return queryset.filter(action=action) if action else queryset
+
+
 class _LinkFilter(admin.SimpleListFilter):
     """Filter by a value that a link sets; there are too many values to list."""
 
@@ -127,11 +144,17 @@ class ActorFilter(_LinkFilter):
     parameter_name = "actor_id"
 
 
+AUDIT_PARAMETERS = frozenset(
+    {*ActionFilter.names(), "when", *TimeFilter.names(), "session", "actor_id"}
+)
+"""The permitted query parameters."""
+
+
 class AuditEventAdmin(ReadOnlyAdmin):
     """Read-only admin of audit events, newest first."""
 
     list_display = ("at", "action", "by", "of_session", "reason", "in_short")
-    list_filter = ("action", TimeFilter, AuditSessionFilter, ActorFilter)
+    list_filter = (ActionFilter, TimeFilter, AuditSessionFilter, ActorFilter)
     list_per_page = 100
     # Shows the search box; get_search_results defines the search.
     search_fields = ("actor",)

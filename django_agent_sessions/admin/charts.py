@@ -73,9 +73,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """The context of the template ``chart.html``."""
+    """The context of the template ``chart.html``, which says so where there is nothing to draw."""
 
     title: str
+    is_empty: bool
     picture: SafeString
     ticks: list[str]
     labels: list[str]
@@ -162,6 +163,7 @@ def _chart(
     attributes |= {"aria-labelledby": ids["title"], "aria-describedby": ids["desc"]}
     return Chart(
         title=title,
+        is_empty=not any(value for line in series for value in line.values),
         picture=picture(width, HEIGHT, parts, attributes),
         ticks=[write(top), write(top / 2), write(0)],
         labels=[axis.labels[index] for index in (0, len(axis.labels) // 2, -1)],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from django.contrib import admin
 from django.contrib.admin.utils import quote
@@ -32,6 +31,7 @@ from .formatting import (
     format_moment,
     format_tokens,
     has_prices,
+    is_generated,
     shown_title,
     to_local_time,
 )
@@ -83,7 +83,7 @@ class SessionColumnsMixin:
         signs = _signs(session_flags(session))
         snippet = format_html('<span class="as-snippet">{}</span>', row.snippet)
         name = format_html('<span class="as-session-id">{}</span>', _truncate(session.session_id))
-        has_name = title != session.session_id and not _is_key(session.session_id)
+        has_name = title != session.session_id and not is_generated(session.session_id)
         return format_html(
             '<span class="as-session{}">{}</span>{} {}{}',
             "" if row.readable and session.title else " as-words",
@@ -253,14 +253,6 @@ def _row_data(session: Session) -> SessionRowData:
     # Only the change list sets the attribute; elsewhere content stays hidden.
     data: SessionRowData = getattr(session, "listed", SessionRowData(readable=False))
     return data
-
-
-def _is_key(session_id: str) -> bool:
-    """Return whether a session id is a generated one, which tells a reader nothing."""
-    try:
-        return bool(UUID(session_id))
-    except ValueError:
-        return False
 
 
 def _truncate(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -20,13 +19,13 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 
 from django_agent_sessions import audit
 from django_agent_sessions.audit import MAX_REASON
-from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.exceptions import LegalHoldError, ReasonError
 from django_agent_sessions.governance import reasons
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage, deletion
 
 from .pages import ReasonForm, admin_url
 from .permissions import ReadOnlyAdmin, SessionPermission, require
+from .titles import shown_name, with_shown_titles
 
 _DELETED = AuditEvent.Action.DELETED
 
@@ -42,9 +41,10 @@ class SessionDeletionMixin(ReadOnlyAdmin):
         Django's implementation would load every message with its payload to list it on the
         page.
         """
-        if isinstance(objs, QuerySet):
-            objs = objs.defer(*deletion.ENCRYPTED)
-        sessions: Sequence[Session] = list(objs)
+        if not isinstance(objs, QuerySet):
+            (session,) = objs
+            objs = Session.objects.using(session._state.db).filter(pk=session.pk)
+        sessions = with_shown_titles(request, objs.defer("metadata", "origin"))
         # Django's page does not say why objects are protected.
         protected = [
             format_html("{} – {}", self._session_link(session), _("under legal hold"))
@@ -136,7 +136,7 @@ class SessionDeletionMixin(ReadOnlyAdmin):
 
     def _session_link(self, session: Session) -> SafeString:
         url = admin_url(self, "session_change", session.pk)
-        return format_html('<a href="{}">{}</a>', url, displayable(str(session)))
+        return format_html('<a href="{}">{}</a>', url, shown_name(session))
 
     def _refused(self, request: HttpRequest, error: LegalHoldError | ReasonError) -> HttpResponse:
         """Report that the reason is unfit, or that a hold came before the confirmation."""

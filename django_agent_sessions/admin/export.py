@@ -103,7 +103,7 @@ def _selected_reason(
         return reason
     if not form.is_bound and not reasons.is_required(_EXPORTED):
         return ""
-    sessions = list(reach(request, *_REQUIRED).filter(queryset))
+    sessions = reach(request, *_REQUIRED).filter(queryset)
     intro = _("These sessions are exported, and each export is recorded:")
     return ask_reason_response(
         model_admin,

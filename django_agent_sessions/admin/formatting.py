@@ -7,6 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from html import escape
 from typing import LiteralString
+from uuid import UUID
 
 from django.utils import timezone
 from django.utils.formats import date_format, number_format
@@ -55,6 +56,14 @@ def format_duration(milliseconds: float | None) -> str:
 def shown_title(session: Session, *, readable: bool) -> str:
     """Return what pages call a session; its id for viewers who may not read its content."""
     return displayable(session.display_title) if readable else session.session_id
+
+
+def is_generated(session_id: str) -> bool:
+    """Return whether a session id is a UUID, which tells a reader nothing."""
+    try:
+        return bool(UUID(session_id))
+    except ValueError:
+        return False
 
 
 def format_tokens(tokens: int | None) -> str:

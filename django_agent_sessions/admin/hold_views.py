@@ -77,7 +77,7 @@ def _ask(
     form: ReasonForm,
     intro: str,
 ) -> HttpResponse:
-    sessions = _selected(request, queryset)
+    sessions = reach(request, *_REQUIRED).filter(queryset)
     return ask_reason_response(model_admin, request, form, sessions, action=action, intro=intro)
 
 

@@ -38,12 +38,13 @@ def moment_of(request: HttpRequest) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class FilterField:
-    """A field of a filter's form."""
+    """A field of a filter's form; with choices it is a list to choose from."""
 
     name: str
     label: Any
     type: str
     value: str
+    choices: Sequence[tuple[str, Any]] = ()
 
 
 class InputFilter(admin.SimpleListFilter):

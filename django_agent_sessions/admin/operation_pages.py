@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -19,13 +19,14 @@ from django.views.decorators.http import require_POST
 
 from django_agent_sessions import audit
 from django_agent_sessions.db import bridge
-from django_agent_sessions.models import AuditEvent, Operation
+from django_agent_sessions.models import AuditEvent, Operation, Session
 from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS, REVIEWING
 
 from .columns import moment_html
 from .operations import begin, stored_matches
 from .pages import admin_url, render
 from .permissions import ReadOnlyAdmin, SessionPermission, may, reach
+from .titles import shown_name, with_shown_titles
 
 _CONTENT_FILTERS: Final[Mapping[str, tuple[SessionPermission, ...]]] = {
     "metadata_": (SessionPermission.VIEW, SessionPermission.READ),
@@ -101,7 +102,7 @@ class OperationAdmin(ReadOnlyAdmin):
             title=operation.get_kind_display(),
             operation=operation,
             words=_filters_in_words(request, operation),
-            lines=reporting.report_lines(operation, request.user),
+            lines=_named(request, reporting.report_lines(operation, request.user)),
             has_file=_has_file(request, operation),
             may_change=_may_change(request, operation),
             progress=reporting.progress_of(operation),
@@ -161,6 +162,15 @@ class OperationAdmin(ReadOnlyAdmin):
         if operation is None or not self.has_view_permission(request, operation):
             raise Http404
         return operation
+
+
+def _named(request: HttpRequest, lines: Sequence[Any]) -> list[tuple[Any, str]]:
+    """Return the lines of a report with what the sessions are called, as the user may see it."""
+    keys = [line.key for line in lines if line.name]
+    rows = Session.objects.using(bridge.database()).filter(pk__in=keys)
+    sessions = with_shown_titles(request, rows.defer("metadata", "origin"))
+    names = {str(session.pk): shown_name(session) for session in sessions}
+    return [(line, names.get(str(line.key), line.name)) for line in lines]
 
 
 def _has_file(request: HttpRequest, operation: Operation) -> bool:

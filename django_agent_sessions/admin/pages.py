@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django import forms
 from django.contrib.admin import helpers
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
@@ -27,6 +28,8 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.governance import reasons
 from django_agent_sessions.models import AuditEvent, Session
+
+from .titles import shown_name, with_shown_titles
 
 _TEXTS = {
     LegalHoldError: _("The session is under legal hold. Release it first."),
@@ -121,7 +124,7 @@ def ask_reason_response(
     model_admin: Any,
     request: HttpRequest,
     form: ReasonForm,
-    sessions: list[Session],
+    sessions: QuerySet[Session],
     *,
     action: Any,
     intro: str,
@@ -134,7 +137,10 @@ def ask_reason_response(
         title=action.short_description,
         intro=intro,
         form=form,
-        sessions=sessions,
+        sessions=[
+            (session, shown_name(session))
+            for session in with_shown_titles(request, sessions.defer("metadata", "origin"))
+        ],
         action=action.__name__,
         action_checkbox_name=helpers.ACTION_CHECKBOX_NAME,
         return_to=returns_to(request),

@@ -248,7 +248,7 @@ def _months(person: _Person) -> UsageTable | None:
         _("Tokens in"),
         _("Tokens out"),
     ]
-    names += [_("p50"), _("p95"), *([_("Cost")] if has_prices() else [])]
+    names += [_("Median latency"), _("95th percentile"), *([_("Cost")] if has_prices() else [])]
     empty = _("Nothing was counted in the last twelve months.")
     columns = [*map(UsageColumn, names)]
     return UsageTable("months", _("Usage by month"), columns, lines, _counted_note(), empty)

@@ -11,6 +11,7 @@ from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -79,7 +80,8 @@ class ReviewForm(forms.Form):
         self._using = viewer.using
         self.suggested = [displayable(name) for name in reviews.reviewer_names()]
         none = [] if known else [("", _("not under review"))]
-        fields["state"].choices = [*none, *Review.State.choices]
+        states = [*none, *Review.State.choices]
+        fields["state"].choices = [(value, capfirst(label)) for value, label in states]
 
     def clean_assignee(self) -> Any:
         """Return the user with this name, or None if the field is empty or did not change."""

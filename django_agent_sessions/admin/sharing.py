@@ -10,6 +10,7 @@ from django.contrib import messages
 from django.contrib.auth import get_user_model
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import NoReverseMatch, reverse
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -31,7 +32,9 @@ _DAY = 24 * 60 * 60
 class ParticipantForm(forms.Form):
     user = forms.CharField(label=gettext_lazy("User name"), max_length=255)
     role = forms.ChoiceField(
-        label=gettext_lazy("Role"), choices=Participant.Role.choices, widget=forms.RadioSelect
+        label=gettext_lazy("Role"),
+        choices=[(value, capfirst(label)) for value, label in Participant.Role.choices],
+        widget=forms.RadioSelect,
     )
 
     def __init__(self, viewer: Viewer, data: Any) -> None:

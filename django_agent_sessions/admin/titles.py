@@ -6,11 +6,12 @@ from typing import Any
 
 from django.http import HttpRequest
 
+from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.queries.titles import with_readable_titles
 
-from .formatting import shown_title
+from .formatting import is_generated, shown_title
 from .permissions import reach
 
 
@@ -22,3 +23,13 @@ def with_shown_titles(request: HttpRequest, rows: Any) -> list[Session]:
         title = shown_title(session, readable=session.pk in readable)
         session.shown_title = title  # type: ignore[attr-defined] # for the template
     return sessions
+
+
+def shown_name(session: Session) -> str:
+    """Return a session's ``shown_title``, with its id where that is a name, too.
+
+    Titles repeat: this tells apart the sessions that a page asks to confirm.
+    """
+    title: str = session.shown_title  # type: ignore[attr-defined] # set by with_shown_titles
+    session_id = displayable(session.session_id)
+    return title if title == session_id or is_generated(session_id) else f"{title} ({session_id})"

@@ -124,8 +124,8 @@ def _tiles(total: usage.Figures, before: usage.Figures, divisor: int) -> list[Ti
             if getattr(total, column) is not None
         ),
         tile(_("Tokens out"), known("output_tokens"), tokens, format_tokens),
-        tile(_("Latency p50"), lambda one: one.p50, format_duration, format_duration),
-        tile(_("Latency p95"), lambda one: one.p95, format_duration, format_duration),
+        tile(_("Median latency"), lambda one: one.p50, format_duration, format_duration),
+        tile(_("Latency, 95th percentile"), lambda one: one.p95, format_duration, format_duration),
     ]
 
 
@@ -142,8 +142,8 @@ def _charts(shown: UsageRange, days: Sequence[usage.DayFigures]) -> list[charts.
         series(_("Tokens out"), "b", lambda day: day.output_tokens or 0),
     ]
     latency = [
-        series(_("p50"), "a", lambda day: day.p50),
-        series(_("p95"), "b", lambda day: day.p95),
+        series(_("Median"), "a", lambda day: day.p50),
+        series(_("95th percentile"), "b", lambda day: day.p95),
     ]
     feedback = [
         series(_("Good"), "a", lambda day: day.good, ratings),

@@ -245,7 +245,10 @@ class UsageTables:
             UsageColumn(name),
             self._sortable("messages", _("Messages")),
             *([] if dimension == "model" else map(UsageColumn, (_("Errors"), sessions))),
-            *map(UsageColumn, (_("Tokens in"), _("Tokens out"), _("p50"), _("p95"))),
+            *map(
+                UsageColumn,
+                (_("Tokens in"), _("Tokens out"), _("Median latency"), _("95th percentile")),
+            ),
             *([self._sortable("cost", _("Cost"))] if has_prices() else []),
             UsageColumn(_("Good / bad")),
             UsageColumn(pgettext("difference", "Change")),

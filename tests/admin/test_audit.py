@@ -102,6 +102,9 @@ def test_events_are_found_by_session_actor_action_and_time(auditor, ada, bob):
     assert shown(auditor, session=two.hex) == [held]
     assert shown(auditor, actor_id=ada.pk) == [read]
     assert shown(auditor, action__exact="held") == [held]
+    page = auditor.get(LIST, {"action__exact": "held"}).content.decode()
+    assert '<option value="held" selected>Put under legal hold</option>' in page
+    assert shown(auditor, action__exact="", when="7d") == [held, read]
     assert shown(auditor, when="7d") == [held, read]
     assert shown(auditor, when="30d") == [held, read, old]
     assert shown(auditor, when_until=(then + timedelta(days=1)).date().isoformat()) == [old]

@@ -44,6 +44,15 @@ def test_a_hold_asks_for_a_reason_first(officer, sessions):
     assert held() == set()
 
 
+def test_a_hold_names_sessions_by_title_for_who_may_read_it(client, store):
+    session = store.open("talk-7", title="Broken teapot")
+    client.force_login(staff("clerk", "view_session", "change_session"))
+    assert ">talk-7</a>" in act(client, "hold_selected", [session.id]).content.decode()
+    client.force_login(staff("reader", "view_session", "change_session", "read_transcript"))
+    page = act(client, "hold_selected", [session.id]).content.decode()
+    assert ">Broken teapot (talk-7)</a>" in page
+
+
 def test_a_hold_that_began_on_a_conversation_returns_there(officer, sessions):
     page = reverse("admin:agent_sessions_session_change", args=[sessions[0]])
     asked = act(officer, "hold_selected", sessions[:1], return_to=sessions[0]).content.decode()

@@ -209,7 +209,7 @@ def test_the_page_shows_progress_and_names_what_was_skipped(client, user):
     assert "<strong>Done</strong>" in text
     assert re.search(r'<progress [^>]*value="4" max="4"', text)
     link = reverse("admin:agent_sessions_session_change", args=[sessions[2].pk])
-    assert f'<a href="{link}">-2</a>: skipped, under legal hold' in text
+    assert f'<a href="{link}">my card is {SECRET} (-2)</a>: skipped, under legal hold' in text
     figures = client.get(url("progress", operation)).json()
     assert (figures["state"], figures["handled"], figures["skipped"]) == ("done", 4, 1)
     assert client.get(url("report", operation)).content.decode().splitlines() == [

@@ -93,6 +93,7 @@ def test_a_reviewer_sets_state_assignee_labels_and_adds_a_note(client, talk, gra
         assert words in text
     assert Note.objects.get().message is None
     review_page = shown(client, form(talk))
+    assert '<option value="in_review" selected>In review</option>' in review_page
     assert re.search(r'name="assignee" value="alan"', review_page)
     assert '<option value="alan"></option>' in review_page
     assert re.search(r'value="refund"[^>]* checked', review_page)
