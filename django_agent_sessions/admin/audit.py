@@ -177,7 +177,7 @@ class AuditEventAdmin(ReadOnlyAdmin):
     readonly_fields = fields
 
     class Media:
-        css = {"all": ("agent_sessions/list.css",)}
+        css = {"all": ("agent_sessions/page.css", "agent_sessions/list.css")}
 
     def has_view_permission(self, request: HttpRequest, obj: AuditEvent | None = None) -> bool:
         """Require ``view_auditevent``; unlike in Django, ``change_auditevent`` is not enough."""

@@ -96,7 +96,8 @@ def _phrase(name: str, value: Any, within: bool) -> str:
     if name == "found" and type(value) is int:
         return _found_count(value, within)
     if name == "kinds" and isinstance(value, Mapping):
-        return _("of which %(kinds)s") % {"kinds": _as_text(value)} if value else ""
+        kinds = {_("named text") if kind == "NAMED" else kind: n for kind, n in value.items()}
+        return _("of which %(kinds)s") % {"kinds": _as_text(kinds)} if kinds else ""
     if name == "sessions" and isinstance(value, list):
         value = len(value)
     if name in _FIGURES and type(value) is int:

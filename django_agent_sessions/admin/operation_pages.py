@@ -45,7 +45,7 @@ class OperationAdmin(ReadOnlyAdmin):
     actions = None
 
     class Media:
-        css = {"all": ("agent_sessions/list.css",)}
+        css = {"all": ("agent_sessions/page.css", "agent_sessions/list.css")}
 
     @admin.display(description=_("state"))
     def state_now(self, operation: Operation) -> Any:

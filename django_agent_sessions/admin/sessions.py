@@ -41,7 +41,7 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
     )
 
     class Media:
-        css = {"all": ("agent_sessions/list.css",)}
+        css = {"all": ("agent_sessions/page.css", "agent_sessions/list.css")}
 
     def has_view_permission(self, request: HttpRequest, obj: Session | None = None) -> bool:
         """Require ``view_session``; ``change_session`` alone is not enough.
