@@ -375,6 +375,13 @@ MECHANISMS = (
         _patched((lookup, "recent_sessions", _list_sessions)),
     ),
     Mechanism(
+        "the SQL of a lookup, kept",
+        "sql/lookup.py",
+        "built for each lookup",
+        [("restore 10", _OPENAI)],
+        _patched((lookup, "_statements", _NoCache())),
+    ),
+    Mechanism(
         "columns without converters, kept",
         "sql/lookup.py",
         "each column asked each time",

@@ -21,7 +21,7 @@ agent_sessions_gc`` deletes.
 from __future__ import annotations
 
 from .blob_rows import delete_unreferenced, update_references
-from .blob_streams import Stream, stream_blob
+from .blob_streams import Stream, reads_parts, stream_blob
 from .extraction import ExtractedPayload, extract_binaries
 from .file_resealing import has_files_of, reseal_files
 from .restoring import MessageGoneError, existing_binaries, find_blob, restore_binaries
@@ -38,6 +38,7 @@ __all__ = [
     "find_blob",
     "has_files_of",
     "is_enabled",
+    "reads_parts",
     "reseal_files",
     "restore_binaries",
     "stream_blob",

@@ -118,6 +118,19 @@ def size_of_file(blob: Blob) -> int:
     return blob.size if blob.data_key is None else sealed_files.stored_size(blob.size)
 
 
+def check_size(blob: Blob) -> None:
+    """Raise :exc:`BlobNotFoundError` if a file is missing or has another size."""
+    storage = get_storage(blob.storage)
+    try:
+        has_size = file_storage.has_size(storage, blob.file, size_of_file(blob))
+    except FileNotFoundError as error:
+        raise missing_error(blob) from error
+    except Exception as error:
+        raise unreadable_error(blob, error) from error
+    if not has_size:
+        raise damaged_error(blob)
+
+
 def read(blobs: Iterable[Blob]) -> dict[str, bytes | BlobError]:
     """Return the contents or errors of binaries by hash; read in parallel."""
     by_storage: dict[str, dict[str, Blob]] = {}
@@ -145,11 +158,10 @@ def find_lost(blobs: Iterable[Blob]) -> list[Blob]:
 
 def _is_lost(blob: Blob) -> bool:
     try:
-        pieces = file_storage.stream_file(get_storage(blob.storage), blob.file, start=0, stop=1)
-    except FileNotFoundError:
+        check_size(blob)
+    except BlobNotFoundError:
         return True
-    pieces.close()
-    return pieces.size != size_of_file(blob)
+    return False
 
 
 def delete_stored_files(alias: str, names: Collection[str]) -> Collection[str]:
@@ -178,9 +190,8 @@ def delete_stored_files(alias: str, names: Collection[str]) -> Collection[str]:
 def _check(blob: Blob, content: bytes | Exception) -> bytes | BlobError:
     if isinstance(content, FileNotFoundError):
         return BlobNotFoundError(
-            f"binary {blob.pk} of session {blob.session_id} is missing from storage "
-            f"{blob.storage!r}: restore it from a backup, or set BLOB_PLACEHOLDERS to return a "
-            "placeholder text instead"
+            f"{missing_error(blob)}: restore it from a backup, or set BLOB_PLACEHOLDERS to return "
+            "a placeholder text instead"
         )
     if isinstance(content, Exception):
         return unreadable_error(blob, content)
@@ -194,6 +205,13 @@ def _check(blob: Blob, content: bytes | Exception) -> bytes | BlobError:
     if len(content) != blob.size or hashlib.sha256(content).hexdigest() != blob.sha256:
         return damaged_error(blob)
     return content
+
+
+def missing_error(blob: Blob) -> BlobNotFoundError:
+    """Return the error for a file that does not exist."""
+    return BlobNotFoundError(
+        f"binary {blob.pk} of session {blob.session_id} is missing from storage {blob.storage!r}"
+    )
 
 
 def damaged_error(blob: Blob) -> DamagedBlobError:

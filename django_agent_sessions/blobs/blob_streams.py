@@ -8,7 +8,7 @@ from typing import Any
 
 from django_agent_sessions.blobs import file_storage
 from django_agent_sessions.content.sealed_files import FileCipher, opened, part_of_file
-from django_agent_sessions.exceptions import BlobError, BlobNotFoundError, DecryptionError
+from django_agent_sessions.exceptions import BlobError, DecryptionError
 from django_agent_sessions.models import Blob
 
 from . import blob_files
@@ -67,6 +67,17 @@ class Stream:
         yield last
 
 
+MAX_DOWNLOADED_BYTES = 8 * 1024 * 1024
+"""The size up to which a part of a file is read from a storage that downloads the whole file."""
+
+
+def reads_parts(blob: Blob) -> bool:
+    """Return whether parts of a binary can be read without downloading a large file for each."""
+    if blob.size <= MAX_DOWNLOADED_BYTES:
+        return True
+    return file_storage.reads_parts(blob_files.get_storage(blob.storage))
+
+
 _UNKNOWN: Any = object()
 
 
@@ -97,10 +108,7 @@ def stream_blob(
             stop=None if is_whole else last,
         )
     except FileNotFoundError as error:
-        raise BlobNotFoundError(
-            f"binary {blob.pk} of session {blob.session_id} is missing from storage "
-            f"{blob.storage!r}"
-        ) from error
+        raise blob_files.missing_error(blob) from error
     except Exception as error:
         raise blob_files.unreadable_error(blob, error) from error
     if pieces.size != blob_files.size_of_file(blob):

@@ -19,7 +19,7 @@ from django_agent_sessions.blobs import file_storage
 from django_agent_sessions.content.sealed_files import FileCipher
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import BlobNotFoundError, ConfigurationError
-from django_agent_sessions.models import Blob, BlobReference, Session
+from django_agent_sessions.models import AuditEvent, Blob, BlobReference, Session
 from django_agent_sessions.models.session_databases import databases_with_sessions
 
 from . import blob_files
@@ -193,7 +193,24 @@ def _names_in_rows(task: _Task, session: UUID) -> set[str]:
 
 
 def _is_known(task: _Task, session: UUID) -> bool:
-    return any(Session.objects.using(using).filter(pk=session).exists() for using in task.databases)
+    """Return whether a session is in one of the databases, or was deleted there.
+
+    A process that was killed during an append may have left a file of a session that was deleted
+    before this run.
+    """
+    return any(
+        Session.objects.using(using).filter(pk=session).exists() or _was_deleted(using, session)
+        for using in task.databases
+    )
+
+
+def _was_deleted(using: str, session: UUID) -> bool:
+    """Return whether the audit trail has the deletion of a session."""
+    events = AuditEvent.objects.using(using).filter(action=AuditEvent.Action.DELETED)
+    if events.filter(session=session).exists():
+        return True
+    # A prune deletes several sessions with one event.
+    return events.filter(session=None, details__sessions__icontains=str(session)).exists()
 
 
 def _find_lost(name: str, using: str, result: CollectionResult, *, verify: bool) -> None:
@@ -224,10 +241,12 @@ def _find_lost(name: str, using: str, result: CollectionResult, *, verify: bool)
 
 
 def _fault(blob: Blob, cipher: FileCipher | None, *, verify: bool) -> BlobNotFoundError | None:
-    """Return the error of a file, or None. It is opened, because a storage may compress it."""
-    stop = None if verify else 1
+    """Return the error of a file, or None."""
     try:
-        with contextlib.closing(stream_blob(blob, stop=stop, cipher=cipher)) as stream:
+        if not verify:
+            blob_files.check_size(blob)
+            return None
+        with contextlib.closing(stream_blob(blob, cipher=cipher)) as stream:
             for _ in stream:
                 pass
     except BlobNotFoundError as error:

@@ -16,7 +16,7 @@ from django.http import (
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_cache_control
 
-from django_agent_sessions.blobs import Stream, stream_blob
+from django_agent_sessions.blobs import Stream, reads_parts, stream_blob
 from django_agent_sessions.content.dialects.media import DISPLAYABLE_TYPES, image_type
 from django_agent_sessions.exceptions import BlobError
 from django_agent_sessions.models import Blob
@@ -90,7 +90,11 @@ def _serve_blob(
     headers["ETag"] = f'"{blob.pk.hex}"'
     if matches_etag(request, headers["ETag"]):
         return _finish(HttpResponseNotModified(), headers, blob.size, None)
-    part = requested_range(request, blob.size, headers["ETag"])
+    if reads_parts(blob):
+        part = requested_range(request, blob.size, headers["ETag"])
+    else:
+        # Every part would download the whole file.
+        part, headers["Accept-Ranges"] = None, "none"
     if request.method == "HEAD":
         return _finish(HttpResponse(), headers, blob.size, None)
     start, stop = part or (0, blob.size)

@@ -1,8 +1,8 @@
 """Read sessions, agents and orchestrators by their ids, and lists of sessions.
 
 Every run of an agent begins with these queries, and the ORM takes several times as long to build
-them as the database to run them. The SQL is built once, and rows are named tuples of the columns
-that records need.
+them as the database to run them. The SQL and the columns that need a conversion are kept, and rows
+are named tuples of the columns that records need; ARCHITECTURE.md has what that gains.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A process that is killed while it deletes: ``python -m tests.blobs.deleting FOLDER WAY WHEN``.
 
-The ways of deleting what has a file; each is done to the session ``s`` of the user ``ada``.
+The ways of deleting what has a file; each is done to the session ``s`` of the user ``ada``. The
+way ``append`` uploads a file to it instead, and is killed before its row is written.
 """
 
 from __future__ import annotations
@@ -83,6 +84,19 @@ DROP = {
 WAYS = {**DELETE, **DROP}
 
 
+def die_after_upload() -> None:
+    """Lets the first upload kill the process."""
+    save = FileSystemStorage.save
+
+    def dying(self: FileSystemStorage, *args: Any, **options: Any) -> str:
+        save(self, *args, **options)
+        os.kill(os.getpid(), signal.SIGKILL)
+        signal.pause()
+        return ""
+
+    FileSystemStorage.save = dying  # type: ignore[method-assign] # in this process only
+
+
 def die(when: str) -> None:
     """Lets the first deletion of a file kill the process, before or after the file is gone."""
     delete = FileSystemStorage.delete
@@ -99,5 +113,9 @@ def die(when: str) -> None:
 if __name__ == "__main__":
     _, folder, way, when = sys.argv
     with override_settings(**storages({"BACKEND": FOLDERS, "OPTIONS": {"location": folder}})):
-        die(when)
-        WAYS[way]()
+        if way == "append":
+            die_after_upload()
+            talk(_ada())
+        else:
+            die(when)
+            WAYS[way]()

@@ -255,8 +255,11 @@ class TestOnAFileSystem:
         with pytest.raises(IsADirectoryError):
             read_file(storage, "a")
         assert list_folder(storage, "b") == ([], [])
-        with pytest.raises(NotADirectoryError):
+        with pytest.raises(FileExistsError):
             write_file(storage, "b/c", b"x")
+        with pytest.raises((FileExistsError, NotADirectoryError)):
+            create_file(storage, "b/c", b"x")
+        assert read_file(storage, "b") == b"x"
 
     def test_the_default_storage_is_what_it_stands_for(self, tmp_path, settings):
         settings.MEDIA_ROOT = tmp_path

@@ -70,6 +70,29 @@ def test_a_kill_after_the_commit_leaves_no_file_unknown(way, when, ada, blob_fol
     assert run("agent_sessions_check", blobs=True)[0] == 0
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("way", DELETE)
+def test_a_file_of_a_killed_append_is_deleted_even_if_its_session_is_deleted_first(
+    way, ada, bob, blob_folder, stored
+):
+    SessionStore(owner=ada).open("s")
+    connections.close_all()
+    process = start("tests.blobs.deleting", blob_folder, "append", "")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == -9, err
+    if way == "prune":
+        # One event for several sessions.
+        SessionStore(owner=bob).open("another")
+    assert len(stored()) == 1
+
+    DELETE[way]()
+
+    assert not Session.objects.filter(owner=ada.pk).exists()
+    status, printed = run("agent_sessions_gc", older_than=0)
+    assert (status, stored()) == (0, []), printed
+    assert "1 orphaned files" in printed
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_what_a_storage_refuses_to_delete_is_deleted_later(way, ada, stored, refusing):
     talk(ada)

@@ -57,6 +57,8 @@ def test_a_file_that_is_missing_is_said_before_anything_is_read(storage):
         stream_file(storage, "a")
 
 
+# django-storages leaves its temporary file to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_compressed_object_is_read_as_what_it_was(bucket):
     storage = bucket.make_storage(gzip=True)
     storage.save("a.css", ContentFile(b"text " * 50_000))

@@ -9,7 +9,7 @@ import pytest
 from strands.types.exceptions import SessionException
 from strands.types.session import SessionAgent
 
-from django_agent_sessions.blobs.file_storage import disk
+from django_agent_sessions.blobs.file_storage import reading
 from django_agent_sessions.interchange.strands_layout import Layout
 from tests.adapters.strands.layouts import agent, graph
 
@@ -143,7 +143,7 @@ class TestDamage:
         def down(*_arguments: Any) -> Any:
             raise ConnectionError("down")
 
-        monkeypatch.setattr(disk, "open_regular_file", down)
+        monkeypatch.setattr(reading, "open_regular_file", down)
         with pytest.raises(ConnectionError):
             place.repository().list_messages("s", "a")
 
