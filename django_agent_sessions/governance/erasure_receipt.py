@@ -249,7 +249,7 @@ def _person_columns(using: str) -> Iterator[tuple[str, Iterable[Any]]]:
         ("roles", Participant.objects.using(using), "user_id"),
         ("roles", Participant.objects.using(using), "added_by"),
         ("share links", ShareLink.objects.using(using), "created_by"),
-        ("messages", SessionMessage.objects.using(using).exclude(author=""), "author"),
+        ("messages", SessionMessage.objects.using(using).authored(), "author"),
         ("operations", Operation.objects.using(using), "started_by"),
         ("audit events", AuditEvent.objects.using(using), "actor_id"),
     ]

@@ -141,8 +141,12 @@ def _set(
 
 def _discard_replaced_texts(sessions: Collection[UUID], using: str) -> None:
     """Delete the texts that agents have replaced: only the hold kept them."""
-    from django_agent_sessions.store.contents import discard_originals
+    from django_agent_sessions.store.contents import clear_derived_titles, discard_originals
 
+    derived = Session.objects.using(using).filter(pk__in=sessions, title_derived=True)
+    redacted = list(derived.filter(redactions__gt=0).values_list("pk", flat=True))
+    if redacted:
+        clear_derived_titles(using, redacted)
     rows = SessionMessage.objects.using(using).filter(
         session__in=sessions, redacted_at__isnull=True, redact_message__isnull=False
     )

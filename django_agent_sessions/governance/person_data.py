@@ -50,7 +50,8 @@ class PersonData:
     @property
     def written(self) -> QuerySet[SessionMessage]:
         """The messages that the person wrote in sessions of others, and their copies in forks."""
-        rows = SessionMessage.objects.using(self.using).filter(author=str(self.key))
+        authored = SessionMessage.objects.using(self.using).authored()
+        rows = authored.filter(author=str(self.key))
         written: QuerySet[SessionMessage] = rows.exclude(session__owner=self.key)
         return written
 

@@ -54,6 +54,7 @@ SESSION_COLUMNS = (
     "session_type",
     "external_id",
     "title",
+    "title_derived",
     "metadata",
     "origin",
     "redaction_epoch",

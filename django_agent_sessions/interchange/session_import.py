@@ -133,6 +133,7 @@ class SessionImport:
         redactions = valid_count(columns.get("redactions"))
         values = {
             "title": str(columns.get("title") or ""),
+            "title_derived": columns.get("title_derived") is True,
             "metadata": columns.get("metadata") or {},
             "external_id": columns.get("external_id"),
             "session_type": displayable(str(columns.get("session_type") or "AGENT"))[:32],

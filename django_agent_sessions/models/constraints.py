@@ -48,3 +48,20 @@ class UniqueWhereSet(models.UniqueConstraint):
         if schema_editor.connection.features.supports_partial_indexes:
             condition = models.Q(**{f"{self.optional}__isnull": False})
         return models.UniqueConstraint(fields=self.fields, name=self.name, condition=condition)
+
+
+class IndexWhereNotEmpty(models.Index):
+    """An index of a text column that is usually empty.
+
+    On PostgreSQL and SQLite it contains the other rows only, so that an empty text costs no entry;
+    a query needs the condition ``column > ''`` to use it on SQLite. On MariaDB and MySQL, which
+    have no such indexes, it contains all rows. Django's own ``condition`` would drop it there.
+    """
+
+    def create_sql(self, model: Any, schema_editor: Any, using: str = "", **kwargs: Any) -> Any:
+        """Return the SQL that creates it."""
+        condition = None
+        if schema_editor.connection.features.supports_partial_indexes:
+            condition = models.Q(**{f"{self.fields[0]}__gt": ""})
+        index = models.Index(fields=self.fields, name=self.name, condition=condition)
+        return index.create_sql(model, schema_editor, using, **kwargs)

@@ -335,6 +335,10 @@ class MessageQuerySet(RowQuerySet["tables.SessionMessage"]):
     update_locked.alters_data = True  # type: ignore[attr-defined] # read by Django
     update_locked.queryset_only = True  # type: ignore[attr-defined] # read by Django
 
+    def authored(self) -> Self:
+        """Filter the messages that a user other than the session's owner wrote, by their index."""
+        return self.filter(author__gt="")
+
     def delete_locked(self) -> tuple[int, dict[str, int]]:
         """Delete messages, whose sessions the caller has locked, with the feedback on them."""
         feedback: Any = self.model._meta.get_field("feedback").related_model

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import deletion, holds
-from django_agent_sessions.models.constraints import UniqueWhereSet
+from django_agent_sessions.models.constraints import IndexWhereNotEmpty, UniqueWhereSet
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.models.fields import (
     ContentJSONField,
@@ -91,6 +91,8 @@ class Session(HeldModel):
         _("external id"), null=True, blank=True
     )
     title = ContentTextField(_("title"), max_length=255, blank=True, default="")
+    #: Whether the title was made from messages: a redaction empties it.
+    title_derived = models.BooleanField(default=False, db_default=False, editable=False)
     metadata = ContentJSONField(_("metadata"), default=dict, blank=True)
     origin = models.JSONField(_("origin"), null=True, blank=True, editable=False)
     #: The first session of its line of forks; ``origin`` lists all of them. By value, because a
@@ -397,6 +399,8 @@ class SessionMessage(SessionRelated):
         indexes = [
             # The messages of all agents in order of time, which is the order of their keys.
             models.Index(fields=["session", "id"], name="agent_sessions_message_time"),
+            # For what a person wrote in the sessions of others.
+            IndexWhereNotEmpty(fields=["author"], name="agent_sessions_message_author"),
         ]
 
     def __str__(self) -> str:

@@ -14,6 +14,7 @@ from django.db.models.lookups import LessThanOrEqual
 
 from django_agent_sessions.content import codec, dialects
 from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.content.dialects.redaction import mask
 from django_agent_sessions.exceptions import EncryptionError
 
 from .fields import decode_payload
@@ -38,6 +39,10 @@ _MAX_SEALED = 64 * 1024
 """The most bytes of an encrypted message that is read for its text."""
 
 _SEPARATOR = "\n"
+
+_RESULT_KEY = '"toolResult":'
+"""How a result of a tool begins. A text has its quotation marks escaped."""
+_BEGINNING = Substr("message", 1, 200, output_field=models.TextField())
 
 
 def display_title(title: str, opening_text: str | None, session_id: str) -> str:
@@ -66,6 +71,9 @@ class MessageTextField(_TextField):
     None for a text that cannot be decrypted: the other sessions of a list stay readable.
     """
 
+    has_results = True
+    """Whether the text may be the result of a tool."""
+
     def from_db_value(
         self, value: str | None, expression: Any, connection: Any
     ) -> dict[str, str] | None:
@@ -74,7 +82,7 @@ class MessageTextField(_TextField):
         key, role, dialect, text = value.split(_SEPARATOR, 3)
         try:
             if dialect:
-                text = dialects.get(dialect).summary(decode_payload(opened_text(text))).text
+                text = self._open(dialects.get(dialect), opened_text(text))
         except EncryptionError as error:
             logger.warning("the text of message %s cannot be decrypted: %s", UUID(key), error)
             return None
@@ -82,9 +90,16 @@ class MessageTextField(_TextField):
             return None
         return {"message": str(UUID(key)), "role": role, "text": displayable(text[:_LENGTH])}
 
+    def _open(self, dialect: dialects.Dialect, payload: str) -> str:
+        if dialect.begins_with_result(payload) and not self.has_results:
+            return ""
+        return dialect.summary(decode_payload(payload)).text
+
 
 class _OpeningTextField(MessageTextField):
-    """The text alone."""
+    """The text alone, unless it is that of a tool's result."""
+
+    has_results = False
 
     def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
         said = super().from_db_value(value, expression, connection)
@@ -92,12 +107,23 @@ class _OpeningTextField(MessageTextField):
 
 
 def opening_text() -> Case:
-    """Return the annotation of the text of the first user message of sessions without a title."""
-    first = _first_few().filter(role="user").order_by("id")
+    """Return the annotation of the first text of a user, of sessions without a title.
+
+    Results of tools have the role of the user in some formats, and are no text of a user. Encrypted
+    messages are not searched: the text is that of the first one.
+    """
+    first = without_tool_results(_first_few().filter(role="user")).order_by("id")
+    if codec.is_plain():
+        first = first.exclude(text__in=("", mask()))
     return Case(
         When(title="", then=Subquery(first.values(said=_key_role_and_text())[:1])),
         output_field=_OpeningTextField(null=True),
     )
+
+
+def without_tool_results(messages: Any) -> Any:
+    """Return the messages but those that begin with a tool's result, if they are not encrypted."""
+    return messages.annotate(begins=_BEGINNING).exclude(begins__contains=_RESULT_KEY)
 
 
 def last_text() -> Subquery:

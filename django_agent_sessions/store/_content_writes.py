@@ -132,6 +132,13 @@ def clear_copied_content(using: str, session: Session) -> None:
     increment_redaction_epoch(using, session)
 
 
+def clear_derived_titles(using: str, sessions: Collection[UUID]) -> None:
+    """Empty the titles that were made from messages, of redacted sessions that are locked."""
+    rows = Session.objects.using(using).filter(pk__in=sessions, title_derived=True)
+    with secure_delete(using):
+        rows.update_locked(title="", title_derived=False)
+
+
 _EMPTY_STATES: Mapping[str, Any] = {
     "state": {},
     "conversation_manager_state": {},
@@ -172,13 +179,20 @@ def is_original_kept(session: Session) -> bool:
 def increment_redaction_epoch(
     using: str, session: Session, now: datetime | None = None, *, redacted: bool = True
 ) -> int:
-    """Increment the session's redaction epoch, so that writers with earlier reads are refused."""
+    """Increment the session's redaction epoch, so that writers with earlier reads are refused.
+
+    A redaction empties a title that was made from messages.
+    """
     epoch = session.redaction_epoch + 1
+    empties_title = redacted and session.title_derived and not session.legal_hold
+    if empties_title:
+        clear_derived_titles(using, [session.pk])
     Session.objects.using(using).filter(pk=session.pk).update(
         redaction_epoch=epoch,
         change=F("change") + 1,
         redaction_change=session.change + 1 if redacted else F("redaction_change"),
         redactions=F("redactions") + int(redacted),
+        header_change=session.change + 1 if empties_title else F("header_change"),
         updated_at=now or timezone.now(),
     )
     if redacted:

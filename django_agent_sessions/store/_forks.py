@@ -76,6 +76,7 @@ def copy_session(
         session_type=source.session_type,
         owner_id=source.owner_id,
         title=source.title if title is None else prepare_title(title),
+        title_derived=source.title_derived and title is None,
         metadata=copies.deepcopy(source.metadata),
         origin={
             "fork": {

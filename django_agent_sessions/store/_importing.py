@@ -237,7 +237,7 @@ class ImportStore(StoreOperations):
     ) -> SessionRecord:
         """Create a session with its ``origin``, in one transaction."""
         # `create` takes no columns that change only after the creation.
-        later = ("redaction_epoch", "redactions", "archived_at", "expires_at")
+        later = ("title_derived", "redaction_epoch", "redactions", "archived_at", "expires_at")
         initial = {name: value for name, value in columns.items() if name not in later}
         later_columns = {name: columns[name] for name in later if name in columns}
 

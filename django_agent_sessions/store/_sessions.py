@@ -47,6 +47,7 @@ class SessionChanges(TypedDict, total=False):
     """Arguments of :meth:`Sessions.update`; absent keys keep their values."""
 
     title: str
+    title_derived: bool
     metadata: Mapping[str, Any]
     archived: bool
     expires_at: datetime | None
@@ -57,6 +58,7 @@ def _session_updates(changes: SessionChanges, using: str) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     if "title" in changes:
         columns["title"] = prepare_title(changes["title"])
+        columns["title_derived"] = changes.get("title_derived", False)
     if "metadata" in changes:
         columns["metadata"] = prepare_metadata(changes["metadata"], using)
     if "archived" in changes:
@@ -109,9 +111,10 @@ class Sessions(StorePart):
 
         Args:
             session: The session.
-            **changes: ``title``, ``metadata`` (replaced completely), ``archived`` (bool),
-                ``expires_at`` (when the session may be deleted; None for never). Absent arguments
-                keep their values.
+            **changes: ``title``, ``title_derived`` (whether the title was made from messages: the
+                next redaction in the session empties it), ``metadata`` (replaced completely),
+                ``archived`` (bool), ``expires_at`` (when the session may be deleted; None for
+                never). Absent arguments keep their values.
 
         Returns:
             The updated session.

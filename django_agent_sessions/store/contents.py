@@ -5,6 +5,7 @@ from __future__ import annotations
 from ._content_rows import Copy, are_short, content_versions, walk
 from ._content_writes import (
     clear_copied_content,
+    clear_derived_titles,
     discard_originals,
     increment_redaction_epoch,
     is_original_kept,
@@ -54,6 +55,7 @@ __all__ = [
     "agents_with_windows",
     "are_short",
     "clear_copied_content",
+    "clear_derived_titles",
     "content_versions",
     "delete_messages",
     "discard_originals",

@@ -56,6 +56,12 @@ def test_titles_are_read_with_the_sessions(ada, django_assert_num_queries):
     talk(ada, "tools", CALL, RESULT, assistant("Done."))
     picture = {"type": "input_image", "image_url": "https://example.org/a.png"}
     talk(ada, "picture", {"role": "user", "content": [picture]}, user("What is this?"))
+    shown = {"role": "user", "content": [{"image": {"format": "png", "source": {"bytes": b"p"}}}]}
+    result = {"toolUseId": "t", "status": "success", "content": [{"text": "4711"}]}
+    results = {"role": "user", "content": [{"toolResult": result}]}
+    quoted = {"role": "user", "content": [{"text": 'What is "toolResult": {}?'}]}
+    talk(ada, "results", shown, results, dialect="strands")
+    talk(ada, "after results", shown, results, quoted, dialect="strands")
     talk(ada, "long", user("word " * 60))
     talk(ada, "endless", user("w" * 300))
 
@@ -67,7 +73,9 @@ def test_titles_are_read_with_the_sessions(ada, django_assert_num_queries):
         "strands": "Hi",
         "empty": "empty",
         "tools": "tools",
-        "picture": "picture",
+        "picture": "What is this?",
+        "results": "results",
+        "after results": 'What is "toolResult": {}?',
         "long": "word " * 14 + "word…",
         "endless": "w" * 79 + "…",
     }
@@ -90,7 +98,7 @@ def test_a_redaction_reaches_the_title(ada):
     assert row.display_title == titles()["s"] == "my card is [REDACTED]"
     first = SessionMessage.objects.earliest("id")
     redact(session.id, WholeMessage(first.pk), reason="asked", actor=ada)
-    assert row.display_title == titles()["s"] == "s"
+    assert row.display_title == titles()["s"] == "and nothing else"
 
 
 def test_words_behind_many_messages_of_tools_are_not_searched_for(ada):
@@ -127,6 +135,9 @@ def test_encrypted_words_are_opened(ada, bob, request, caplog):
     talk(ada, "strands", {"role": "user", "content": [{"text": "Hi"}]}, dialect="strands")
     talk(ada, "named", user("sealed"), title="Sealed title")
     talk(ada, "large", user("x" * 70_000), user("small"))
+    result = {"toolUseId": "t", "status": "success", "content": [{"text": "4711"}]}
+    results = {"role": "user", "content": [{"toolResult": result}]}
+    talk(ada, "results", results, dialect="strands")
     talk(bob, "bobs", user("lost"), assistant("lost, too"))
 
     assert titles() == {
@@ -136,6 +147,7 @@ def test_encrypted_words_are_opened(ada, bob, request, caplog):
         "strands": "Hi",
         "named": "Sealed title",
         "large": "large",
+        "results": "results",
         "bobs": "lost",
     }
     assert last_texts()["words"] == ("assistant", "answered")

@@ -116,9 +116,20 @@ def test_a_list_of_sessions_without_an_owner_is_read_in_order_from_the_index_of_
 
 
 def test_what_an_erasure_would_erase(planted, ada):
-    # What she wrote in other users' sessions is looked for without an index of the authors.
-    with no_table_read_whole(unless='"author"'):
+    with no_table_read_whole():
         assert erase(ada.pk, reason="", dry_run=True).counts["sessions"] == 1
+
+
+def test_what_a_person_wrote_in_the_sessions_of_others_is_found_by_their_index(planted, ada):
+    with CaptureQueriesContext(connection) as queries:
+        erase(ada.pk, reason="", dry_run=True)
+    asked = [each["sql"] for each in queries if '"author" >' in each["sql"]]
+    assert asked
+    for sql in asked:
+        with connection.cursor() as cursor:
+            cursor.execute("EXPLAIN " + sql.replace("%", "%%"))
+            plan = "\n".join(line for (line,) in cursor.fetchall())
+        assert "agent_sessions_message_author" in plan
 
 
 def test_the_list_looks_for_feedback_session_by_session(planted, client):

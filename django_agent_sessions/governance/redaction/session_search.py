@@ -335,7 +335,10 @@ class SessionSearch:
 
     def check_legal_hold(self) -> None:
         """Raise ``LegalHoldError`` if a legal hold forbids the changes."""
-        if self.session.legal_hold and any(
+        if not self.session.legal_hold:
+            return
+        empties_title = self.session.title_derived and self.is_seen_by_agents
+        if empties_title or any(
             found.message is None and not only_drops_from_window(found) for found in self.changes
         ):
             raise LegalHoldError(

@@ -11,12 +11,12 @@ from rest_framework import serializers
 
 from django_agent_sessions.content import codec
 from django_agent_sessions.content.dialects import displayable
-from django_agent_sessions.content.masking import MASK_PATTERN
 from django_agent_sessions.governance.session_change import SessionChange, change
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
 from django_agent_sessions.models.fields import ContentJSONField
 from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.stored_text import StoredText
+from django_agent_sessions.models.titles import first_words, without_tool_results
 from django_agent_sessions.queries.beginnings import beginning, beginning_columns
 from django_agent_sessions.rest.serializers.fields import check_metadata_size, format_datetime
 from django_agent_sessions.store import MAX_COMMENT, SessionStore
@@ -97,11 +97,16 @@ def metadata_upto(most: int) -> Case:
     return Case(fits, output_field=ContentJSONField(null=True))
 
 
+def shown_title(session: Session) -> str:
+    """Return the title, else the first words of the first user; empty if there are none."""
+    return displayable(session.title) or first_words(session.opening_text or "")
+
+
 def represent_thread(session: Session, metadata: Any) -> dict[str, Any]:
     """Represent a session as a thread."""
     return {
         "id": str(session.id),
-        "title": displayable(session.title) or None,
+        "title": shown_title(session) or None,
         "last_message_at": format_datetime(session.last_activity_at),
         "metadata": metadata,
         "external_id": session.external_id,
@@ -119,7 +124,6 @@ def _require_object(value: Any) -> dict[str, Any]:
     return value
 
 
-_TITLE_LENGTH = 60
 _MAX_MESSAGES = 20
 _MAX_CHARACTERS = 2000
 
@@ -127,7 +131,7 @@ _MAX_CHARACTERS = 2000
 def first_messages(session: Session, using: str) -> list[dict[str, Any]]:
     """Return the first messages of a session as the client sends them, without redacted content."""
     rows = SessionMessage.objects.using(using).filter(session=session, branch=MAIN_BRANCH)
-    messages = rows.filter(role__in=("user", "assistant")).order_by("id")
+    messages = without_tool_results(rows.filter(role__in=("user", "assistant"))).order_by("id")
     if codec.is_plain():
         messages = messages.exclude(text="")
     found = messages.values_list("role", *beginning_columns(_MAX_CHARACTERS))[:_MAX_MESSAGES]
@@ -138,10 +142,10 @@ def first_messages(session: Session, using: str) -> list[dict[str, Any]]:
 
 
 def set_title(store: SessionStore, session: Session, title: str) -> str:
-    """Set the title and return the current one; keep it if it was set meanwhile.
+    """Set a title that was made from messages; keep another one. Return the current one.
 
     Sets none if the session was redacted after ``session`` was read, because the title may contain
-    the redacted text.
+    the redacted text. A later redaction empties it.
     """
     key = session.pk
 
@@ -149,19 +153,18 @@ def set_title(store: SessionStore, session: Session, title: str) -> str:
         row = current.session
         if row.title or row.redaction_epoch != session.redaction_epoch:
             return str(row.title)
-        return store.sessions.update(key, title=title).title
+        return store.sessions.update(key, title=title, title_derived=True).title
 
     what = f"setting the title of session {key}"
     return change(key, apply, what=what, using=store.using).result
 
 
 def title_of_messages(messages: object) -> str:
-    """Return the start of the user's first message: at most 60 characters, or an empty string."""
+    """Return the first words of the first user, or an empty string."""
     for message in messages if isinstance(messages, list) else ():
-        if isinstance(message, dict) and message.get("role") == "user":
-            words = " ".join(" ".join(_texts(message.get("content"))).split())
-            if MASK_PATTERN.sub("", words).strip():
-                return _truncate(displayable(words))
+        is_user = isinstance(message, dict) and message.get("role") == "user"
+        if is_user and (words := first_words(" ".join(_texts(message.get("content"))))):
+            return words
     return ""
 
 
@@ -171,11 +174,3 @@ def _texts(content: Any) -> list[str]:
     parts = content if isinstance(content, list) else []
     texts = [part.get("text") for part in parts if isinstance(part, dict)]
     return [text for text in texts if isinstance(text, str)]
-
-
-def _truncate(words: str) -> str:
-    if len(words) <= _TITLE_LENGTH:
-        return words
-    head = words[: _TITLE_LENGTH - 1]
-    cut = head.rpartition(" ")[0] if " " in head else head
-    return f"{cut}…"

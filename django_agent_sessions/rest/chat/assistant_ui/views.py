@@ -54,6 +54,7 @@ from .threads import (
     metadata_upto,
     represent_thread,
     set_title,
+    shown_title,
     title_of_messages,
 )
 
@@ -103,7 +104,7 @@ class ThreadsView(AssistantUIView):
         value = request.query_params.get("is_archived", "false")
         if value not in _BOOLEANS:
             raise ValidationError({"is_archived": ["Must be true or false."]})
-        rows = self.listed_sessions().defer("origin", "metadata")
+        rows = self.listed_sessions().defer("origin", "metadata").with_display_title()
         rows = rows.filter(archived_at__isnull=not _BOOLEANS[value]).recent_first()
         if after := request.query_params.get("after"):
             last = self.session(parse_uuid(after))
@@ -145,7 +146,8 @@ class ThreadView(AssistantUIView):
     """One thread."""
 
     def get(self, request: Any, thread: UUID) -> Response:
-        row = self.with_role(self.accessible_sessions(pk=thread).defer("origin")).first()
+        rows = self.accessible_sessions(pk=thread).defer("origin").with_display_title()
+        row = self.with_role(rows).first()
         if row is None or not self.has_permissions(row, SessionPermission.READ):
             raise Http404
         return Response({"thread": represent_thread(row, row.metadata)})
@@ -301,29 +303,33 @@ class TitleView(AssistantUIView):
     renderer_classes: Any = [PlainRenderer, SafeJSONRenderer]
 
     def post(self, request: Any) -> Response:
-        """Set the title of a thread that has none, and return the title."""
+        """Return the title of a thread, which :meth:`title` may make if there is none."""
         fields = self.read_body(TitleRequest)
         key = parse_uuid(fields["thread_id"])
         row = self.session(key, SessionPermission.READ, SessionPermission.CHANGE)
-        title = row.title or self._make_title(row, fields["messages"])
+        title = shown_title(row) if row.title else self._make_title(row, fields["messages"])
         return Response(title, content_type="text/plain; charset=utf-8")
 
     def title(self, messages: Any) -> str:
-        """Return a title for messages ``[{"role": …, "content": [{"type": "text", …}]}, …]``.
+        """Return a title to store for messages ``[{"role": …, "content": [{"type": "text", …}]}]``.
 
         They have no redacted content, but any user's or model's text. If nothing is stored yet,
-        they come from the client.
+        they come from the client. A later redaction in the session empties the title. An empty
+        string, which is the default, stores none: the title is the first words of the first user.
         """
-        return title_of_messages(messages)
+        return ""
 
     def _make_title(self, row: Session, sent: Any) -> str:
-        messages: Any = first_messages(row, self.using)
+        messages, copy = first_messages(row, self.using), []
         if not any(message["role"] == "user" for message in messages):
             # The client may ask before it has stored them. After a redaction its copy is not used,
             # because it still contains the redacted text.
-            messages = [] if row.redaction_epoch else mask_on_write(sent, free=True)
-        title = self.title(messages)
-        return set_title(self.store_of(row), row, title) if title else ""
+            messages = copy = [] if row.redaction_epoch else mask_on_write(sent, free=True)
+        if title := self.title(messages):
+            return set_title(self.store_of(row), row, title)
+        rows = Session.objects.using(self.using).filter(pk=row.pk).with_display_title()
+        current = rows.first()
+        return (shown_title(current) if current else "") or title_of_messages(copy)
 
 
 def _changes(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import * as dialogs from "./dialogs.js";
 import { announce, byId, icon } from "./dom.js";
 import { header } from "./heading.js";
 import { redact } from "./redact.js";
-import * as titles from "./titles.js";
+import { titleOf } from "./titles.js";
 
 export class Actions {
   #page;
@@ -32,14 +32,10 @@ export class Actions {
     const { open: opened, transcript, sidebar } = this.#page;
     redact(transcript.get(id), {
       texts: transcript.texts,
-      hasItsWords: titles.isAutomatic(opened.session),
-      before: async () => {
-        const session = await titles.forget(opened.id);
-        if (session) this.#changed(opened, session);
-      },
       done: async () => {
         await this.#reading.catchUp();
         const message = await messages.get(id);
+        this.#changed(opened, await sessions.get(opened.id));
         if (this.#page.open === opened) transcript.apply([message]);
         document.querySelector(`#m-${CSS.escape(id)} .redact`)?.focus();
         announce(gettext("Redacted."));
@@ -51,7 +47,7 @@ export class Actions {
   #rename() {
     const { open: opened } = this.#page;
     dialogs.rename(opened.session.title, async (words) => {
-      this.#changed(opened, await sessions.change(opened.id, await titles.named(opened.id, words)));
+      this.#changed(opened, await sessions.change(opened.id, { title: words }));
     });
   }
 
@@ -69,7 +65,7 @@ export class Actions {
 
   #delete() {
     const { id, session } = this.#page.open;
-    dialogs.remove(session.title || gettext("Untitled"), async () => {
+    dialogs.remove(titleOf(session), async () => {
       await sessions.remove(id);
       announce(gettext("Deleted."));
       await this.#onDeleted(id);

@@ -111,6 +111,7 @@ async function showOrchestrators(opened) {
 
 function onMessage(message) {
   const taken = transcript.apply([message]);
+  if (message.role === "user" || message.redacted_at) readTitle();
   if (!taken.length) return;
   hint("");
   scroll.follow(!saying.isAnswering);
@@ -124,6 +125,20 @@ function onSession(session) {
   Object.assign(page.open.session, session);
   header(page.open.session);
   sidebar.update(page.open.session);
+  readTitle();
+}
+
+/** Reads anew what a chat without a title is called: its first words are new, or redacted. */
+async function readTitle() {
+  const opened = page.open;
+  if (!opened.session || opened.session.title) return;
+  try {
+    Object.assign(opened.session, await sessions.get(opened.id));
+  } catch {
+    return;
+  }
+  if (page.open === opened) header(opened.session);
+  sidebar.update(opened.session);
 }
 
 /** An agent's messages from a position on are not there any more. */

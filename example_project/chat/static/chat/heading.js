@@ -1,6 +1,7 @@
 // What stands above and around a conversation: its title, hints, and the state of the connection.
 
 import { byId, el } from "./dom.js";
+import { titleOf } from "./titles.js";
 
 const STATES = {
   offline: gettext("You are offline. New messages are shown when you are online again."),
@@ -23,7 +24,7 @@ export function title(words, facts) {
 
 export function header(session) {
   const kind = session.metadata?.agent;
-  title(session.title || gettext("Untitled"), [
+  title(titleOf(session), [
     kind ? el("span", { class: "chip", text: agents.get(kind) ?? String(kind) }) : null,
     session.archived_at ? el("span", { class: "chip", text: gettext("archived") }) : null,
     session.legal_hold ? el("span", { class: "chip warn", text: gettext("held") }) : null,

@@ -11,10 +11,9 @@ const MOST = 30;
  * Asks what to redact, shows a preview, and asks for the reason.
  *
  * @param {object} message The message.
- * @param {{texts: string[], hasItsWords: boolean, before: () => Promise<void>, done: () => Promise<void>}} chat
- *   Its texts, whether its title repeats its first words, and functions to call before and after.
+ * @param {{texts: string[], done: () => Promise<void>}} chat Its texts, and what to call afterwards.
  */
-export function redact(message, { texts, hasItsWords, before, done }) {
+export function redact(message, { texts, done }) {
   const marked = selectedIn(message);
   const text = el("input", { id: "redact-text", name: "text", maxlength: "1000", autocomplete: "off", value: marked });
   const reason = el("textarea", { id: "redact-reason", name: "reason", rows: "2", maxlength: "1000" });
@@ -54,7 +53,6 @@ export function redact(message, { texts, hasItsWords, before, done }) {
         throw new Error(gettext("Enter the text to redact."));
       }
       if (seen === JSON.stringify(scope())) {
-        await before();
         await send({ reason: reason.value, dry_run: false });
         await done();
         return true;
@@ -62,7 +60,6 @@ export function redact(message, { texts, hasItsWords, before, done }) {
       const found = await send({ dry_run: true });
       shown.replaceChildren(...preview(found, part.checked ? null : message, texts));
       if (!found.hits.length) return false;
-      if (hasItsWords) shown.append(el("p", { class: "hint", text: gettext("The title is reset too, because it repeats the first words.") }));
       seen = JSON.stringify(scope());
       reasonRow.hidden = false;
       reason.required = true;

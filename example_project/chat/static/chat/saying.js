@@ -5,7 +5,6 @@ import { StreamingAnswer } from "./answer.js";
 import { partsOf, preview } from "./composer.js";
 import { announce, byId } from "./dom.js";
 import { chosenAgent, connection, header, hint } from "./heading.js";
-import { beginning } from "./titles.js";
 
 const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 8000;
@@ -46,7 +45,7 @@ export class Saying {
     scroll.toEnd();
     try {
       const parts = await partsOf(draft);
-      if (!opened.id) opened = await this.#begin(draft.text);
+      if (!opened.id) opened = await this.#begin();
       if (this.#page.open !== opened) return;
       const sent = { id: crypto.randomUUID?.() ?? String(Math.random()).slice(2), role: "user", parts };
       await this.#answer(opened, (signal) => chat.send(opened.id, sent, signal));
@@ -69,9 +68,9 @@ export class Saying {
   }
 
   /** Makes the session of a new chat. */
-  async #begin(text) {
+  async #begin() {
     const { live, sidebar, transcript } = this.#page;
-    const made = beginning(chosenAgent(), text);
+    const made = { metadata: { agent: chosenAgent() } };
     const session = await sessions.create(made);
     const opened = (this.#page.open = { id: session.id, session: { ...made, ...session } });
     transcript.readOnly = false;

@@ -2,6 +2,7 @@
 
 import { pages, sessions } from "./api.js";
 import { byId, el, icon, when } from "./dom.js";
+import { titleOf } from "./titles.js";
 
 const PAUSE = 250;
 
@@ -177,7 +178,7 @@ function makeRow(id) {
     item,
     link,
     fill(session) {
-      name.textContent = session.title || gettext("Untitled");
+      name.textContent = titleOf(session);
       facts.replaceChildren(when(session.last_activity_at));
       if (session.legal_hold) facts.append(el("span", { class: "chip", text: gettext("held") }));
     },

@@ -14,7 +14,6 @@ from django_agent_sessions.governance.redaction import Find, WholeMessage, redac
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.rest.base import SessionAPI
-from django_agent_sessions.rest.chat.assistant_ui.threads import title_of_messages
 from django_agent_sessions.rest.chat.assistant_ui.views import AssistantUIView, TitleView
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing
@@ -199,8 +198,8 @@ def test_a_list_takes_the_same_statements_however_many_threads_there_are(
         cloud.get("threads", after=last)
 
 
-def test_a_title_is_made_of_the_first_words_and_kept_unless_there_is_one(cloud, thread):
-    asked = "Where shall we go in the last week of October, if it rains in the north?"
+def test_a_title_is_made_of_the_first_words_and_not_stored(cloud, thread):
+    asked = "Where shall we go in the last week of October, if it rains in the north and in May?"
     body = {
         "thread_id": thread,
         "assistant_id": "system/thread_title",
@@ -216,10 +215,10 @@ def test_a_title_is_made_of_the_first_words_and_kept_unless_there_is_one(cloud, 
         "/v1/runs/stream", body, content_type="application/json", headers={"Accept": "text/plain"}
     )
 
-    title = "Where shall we go in the last week of October, if it rains…"
+    title = "Where shall we go in the last week of October, if it rains in the north and in…"
     assert (answer.status_code, answer.content.decode()) == (200, title)
     assert answer["Content-Type"].startswith("text/plain")
-    assert session_of(thread).title == title
+    assert session_of(thread).title == ""
     cloud.ask("put", f"threads/{thread}", {"title": "Mine"})
     assert cloud.ask("post", "runs/stream", body).content == b"Mine"
     assert session_of(thread).title == "Mine"
@@ -251,8 +250,37 @@ def test_a_title_brings_no_redacted_words_back(cloud, thread, scope, title):
     redact(UUID(thread), scope or WholeMessage(rows(thread)[0].pk), reason="asked")
 
     assert named(cloud, thread, "Jane Doe is ill", "And now?") == title
-    assert session_of(thread).title == title
+    assert cloud.get(f"threads/{thread}")["thread"]["title"] == title
+    assert [one["title"] for one in cloud.get("threads")["threads"]] == [title]
     assert columns_containing("Jane Doe") == []
+
+
+@pytest.mark.parametrize("title", ["", "Jane Doe", "Somebody's illness"])
+def test_a_redaction_reaches_a_title_that_was_made_before(cloud, thread, monkeypatch, title):
+    monkeypatch.setattr(TitleView, "title", lambda view, messages: title)
+    cloud.say(thread, ui("user", "Jane Doe is ill"))
+    assert named(cloud, thread, "Jane Doe is ill") == (title or "Jane Doe is ill")
+    assert session_of(thread).title == title
+
+    redact(UUID(thread), WholeMessage(rows(thread)[0].pk), reason="asked")
+
+    row = session_of(thread)
+    assert (row.title, row.title_derived) == ("", False)
+    assert cloud.get(f"threads/{thread}")["thread"]["title"] is None
+    assert columns_containing("Jane Doe") == []
+
+
+def test_a_redaction_leaves_a_title_that_the_user_gave_after_one_was_made(
+    cloud, thread, monkeypatch
+):
+    monkeypatch.setattr(TitleView, "title", lambda view, messages: "An illness")
+    cloud.say(thread, ui("user", "Jane Doe is ill"))
+    named(cloud, thread, "Jane Doe is ill")
+    cloud.ask("put", f"threads/{thread}", {"title": "Tuesday"})
+
+    redact(UUID(thread), WholeMessage(rows(thread)[0].pk), reason="asked")
+
+    assert session_of(thread).title == "Tuesday"
 
 
 def test_where_all_was_redacted_there_is_no_title(cloud, thread):
@@ -274,12 +302,13 @@ def test_a_redaction_while_a_title_is_made_leaves_none(cloud, thread, monkeypatc
 
     def slow(view: Any, messages: Any) -> str:
         redact(UUID(thread), Find("Jane Doe"), reason="asked")
-        return title_of_messages(messages)
+        return "Jane Doe"
 
     monkeypatch.setattr(TitleView, "title", slow)
 
     assert named(cloud, thread, "Jane Doe is ill") in ("", '""')
     assert session_of(thread).title == ""
+    assert cloud.get(f"threads/{thread}")["thread"]["title"] == "[REDACTED] is ill"
 
 
 def test_what_is_masked_on_write_is_masked_in_a_title_before_it_is_cut(cloud, thread, settings):
