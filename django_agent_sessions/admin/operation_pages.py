@@ -19,6 +19,7 @@ from django.views.decorators.http import require_POST
 
 from django_agent_sessions import audit
 from django_agent_sessions.db import bridge
+from django_agent_sessions.governance.operation_erasure import shown_filters
 from django_agent_sessions.models import AuditEvent, Operation, Session
 from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS, REVIEWING
 
@@ -191,11 +192,12 @@ def _may_change(request: HttpRequest, operation: Operation) -> bool:
 
 
 def _filters_in_words(request: HttpRequest, operation: Operation) -> Any:
-    filters = operation.criteria["filters"]
+    filters = shown_filters(operation)
     hidden = set() if _started(request, operation) else _hidden_filters(request, filters)
     try:
         if not hidden:
-            return stored_matches(request.user, operation.criteria).in_words()
+            criteria = {**operation.criteria, "filters": filters}
+            return stored_matches(request.user, criteria).in_words()
     except (IncorrectLookupParameters, StopIteration):
         # The project has removed a filter or the site.
         pass

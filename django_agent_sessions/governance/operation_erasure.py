@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
 from django.utils import timezone
 
 from django_agent_sessions import audit
@@ -13,6 +14,10 @@ from django_agent_sessions.audit import MAX_REASON
 from django_agent_sessions.blobs.export_files import delete_exports
 from django_agent_sessions.content import masking
 from django_agent_sessions.models import AuditEvent, Operation
+
+_OVER = (Operation.Status.DONE, Operation.Status.CANCELLED)
+MASKED = "masked"
+"""The key in the criteria of the filters that redactions have masked while others were needed."""
 
 _FREE_FILTERS = frozenset({"assignee", "label", "agent", "namespace"})
 _METADATA = "metadata_"
@@ -27,14 +32,14 @@ def delete_exports_of(sessions: Any, *, person: str, using: str) -> None:
         session__in=sessions.order_by().values("pk"),
     )
     rows = with_files.filter(pk__in=list(exported.values_list("target", flat=True).distinct()))
-    over = [Operation.Status.DONE, Operation.Status.CANCELLED]
     cancelled = {
         "status": Operation.Status.CANCELLED,
         "finished_at": timezone.now(),
         "runner": None,
     }
     found = list(rows)
-    rows.exclude(status__in=over).update(**cancelled)
+    rows.exclude(status__in=_OVER).update(**cancelled)
+    mask_ended_filters([operation.pk for operation in found], using=using)
     delete_exports(found, person=person)
 
 
@@ -56,8 +61,8 @@ def forget_person(key: str, names: Collection[str], pseudonym: str, *, using: st
 def mask_operations(session: UUID, secrets: Collection[str], *, using: str) -> int:
     """Mask texts, which were redacted in a session, in the operations that changed it.
 
-    In their reasons, and in the filters of those that are over: others still need them. Returns
-    the number of changed operations.
+    In their reasons and filters. The filters of one that is not over are masked beside those that
+    it needs, which :func:`mask_ended_filters` replaces. Returns the number of changed operations.
     """
     if not secrets:
         return 0
@@ -65,10 +70,25 @@ def mask_operations(session: UUID, secrets: Collection[str], *, using: str) -> i
     count = 0
     for operation in rows.defer("found", "report"):
         is_changed = _mask_reason(operation, secrets)
-        if operation.is_over:
-            is_changed |= _mask_filters(operation, secrets)
+        is_changed |= _mask_filters(operation, secrets)
         count += is_changed
     return count
+
+
+def mask_ended_filters(operations: Collection[UUID], *, using: str) -> None:
+    """Replace the filters of operations that are over by those that redactions have masked."""
+    rows = Operation.objects.using(using).filter(pk__in=operations).only("criteria")
+    with transaction.atomic(using):
+        for operation in rows.select_for_update():
+            criteria = operation.criteria
+            if MASKED in criteria:
+                _update(operation, "criteria", _ended(criteria, criteria[MASKED]))
+
+
+def shown_filters(operation: Operation) -> dict[str, list[str]]:
+    """Return the filters to show, as redactions have masked them."""
+    filters: dict[str, list[str]] = operation.criteria.get("filters", {})
+    return operation.criteria.get(MASKED, filters)
 
 
 def _mask_reason(operation: Operation, texts: Collection[str], *, words: bool = False) -> bool:
@@ -77,12 +97,27 @@ def _mask_reason(operation: Operation, texts: Collection[str], *, words: bool = 
 
 
 def _mask_filters(operation: Operation, texts: Collection[str]) -> bool:
-    filters = operation.criteria.get("filters", {})
+    filters = shown_filters(operation)
     masked = {
         name: masking.mask_texts(values, texts) if _is_free(name) else values
         for name, values in filters.items()
     }
-    return _update(operation, "criteria", {**operation.criteria, "filters": masked})
+    if masked == filters:
+        return False
+    rows = Operation.objects.using(operation._state.db).filter(pk=operation.pk)
+    over = _ended(operation.criteria, masked)
+    if rows.filter(status__in=_OVER).update(criteria=over):
+        return True
+    # It may end meanwhile: then this waits for its end, and is too late.
+    unfinished = {**operation.criteria, MASKED: masked}
+    if rows.exclude(status__in=_OVER).update(criteria=unfinished):
+        return True
+    return bool(rows.update(criteria=over))
+
+
+def _ended(criteria: Mapping[str, Any], filters: Any) -> dict[str, Any]:
+    others = {name: value for name, value in criteria.items() if name != MASKED}
+    return {**others, "filters": filters}
 
 
 def _update(operation: Operation, column: str, value: Any) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from django.core.cache import cache
@@ -121,6 +122,12 @@ def session_bytes(session: Session, using: str) -> int:
     return _sum(using, session=session.pk)
 
 
+def fork_bytes(session: Session, using: str) -> int:
+    """Return the bytes of a session's messages, files and states, which a fork would add."""
+    states = _column_bytes(using, _STATES, session=session.pk)
+    return session_bytes(session, using) + states
+
+
 class _Used(NamedTuple):
     bytes: int
     at: float
@@ -169,15 +176,24 @@ def _sum(using: str, **condition: Any) -> int:
 
 def _state_bytes(using: str, **condition: Any) -> int:
     """Return the bytes of states, snapshots and stored objects, as they are stored."""
-    columns: dict[type[Model], tuple[str, ...]] = {
-        SessionAgent: ("state", "conversation_manager_state", "internal_state"),
-        SessionMultiAgent: ("state",),
-        Snapshot: ("document", "messages"),
-    }
     objects = StoredObject.objects.using(using).filter(**condition).order_by()
-    total = objects.aggregate(size=Sum("size"))["size"] or 0
+    size = objects.aggregate(size=Sum("size"))["size"] or 0
+    columns = {**_STATES, Snapshot: ("document", "messages")}
+    return int(size) + _column_bytes(using, columns, **condition)
+
+
+_STATES: Mapping[type[Model], tuple[str, ...]] = {
+    SessionAgent: ("state", "conversation_manager_state", "internal_state"),
+    SessionMultiAgent: ("state",),
+}
+
+
+def _column_bytes(
+    using: str, columns: Mapping[type[Model], tuple[str, ...]], **condition: Any
+) -> int:
+    total = 0
     for model, names in columns.items():
         rows = model._default_manager.using(using).filter(**condition).order_by()
         sums = rows.aggregate(**{f"size_{name}": Sum(OctetLength(name)) for name in names})
         total += sum(size or 0 for size in sums.values())
-    return int(total)
+    return total

@@ -25,6 +25,7 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import ConfigurationError, RedactionScopeError
 from django_agent_sessions.governance import reasons
+from django_agent_sessions.governance.operation_erasure import mask_ended_filters
 from django_agent_sessions.governance.redaction import Detect, Find
 from django_agent_sessions.models import AuditEvent, Operation
 from django_agent_sessions.models.access import reach_of
@@ -113,6 +114,7 @@ def cancel(operation: Operation, *, actor: Any = None) -> bool:
             status=_Status.CANCELLED, finished_at=timezone.now(), runner=None, scope="", files=0
         )
         if cancelled:
+            mask_ended_filters([operation.pk], using=alias)
             operation.refresh_from_db(using=alias)
             record_operation(
                 operation, actor, alias, state="cancelled", **outcome_counts(operation)

@@ -20,6 +20,7 @@ from django_agent_sessions.blobs.export_files import delete_expired_exports, del
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import LegalHoldError, SessionNotFoundError
+from django_agent_sessions.governance.operation_erasure import mask_ended_filters
 from django_agent_sessions.models import Operation, Session
 from django_agent_sessions.queries.matching import sessions_of
 from django_agent_sessions.store.locking import tracked_atomic, write
@@ -277,6 +278,7 @@ class _Runner:
                 scope="",
                 matched=self.operation.handled,
             )
+            mask_ended_filters([self.operation.pk], using=self.using)
             record_operation(
                 self.operation, None, self.using, state="done", **outcome_counts(self.operation)
             )

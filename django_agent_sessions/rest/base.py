@@ -50,6 +50,8 @@ class ThrottleScope(StrEnum):
     CHAT = "agent-sessions-chat"
     SHARED = "agent-sessions-shared"
     """Share links, which are read without a login: for each client address."""
+    LINK = "agent-sessions-link"
+    """A share link, whatever the addresses of its readers: each read is an audit event."""
 
 
 DEFAULT_RATES: Mapping[str, str] = {
@@ -61,8 +63,9 @@ DEFAULT_RATES: Mapping[str, str] = {
     ThrottleScope.EVENTS: "240/min",
     ThrottleScope.CHAT: "120/min",
     ThrottleScope.SHARED: "60/min",
+    ThrottleScope.LINK: "1200/min",
 }
-"""The requests of one user, for each scope without a rate in ``DEFAULT_THROTTLE_RATES``."""
+"""The requests of one user or link, for each scope without a rate in ``DEFAULT_THROTTLE_RATES``."""
 
 
 class SessionThrottle(SimpleRateThrottle):

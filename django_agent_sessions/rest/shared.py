@@ -26,10 +26,11 @@ from django_agent_sessions.models import Session, SessionMessage, ShareLink
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.models.querysets import SessionQuerySet
 from django_agent_sessions.models.roles import SessionRole
+from django_agent_sessions.models.sharing import hash_of
 from django_agent_sessions.queries.message_pages import MessageQuery
 
 from .access import SCOPE_OWN
-from .base import FileNegotiation, SafeJSONRenderer, SessionAPI, ThrottleScope
+from .base import FileNegotiation, SafeJSONRenderer, SessionAPI, SessionThrottle, ThrottleScope
 from .pagination import ORDER, MessagePagination
 from .schema import MESSAGE_PARAMETER, describe_view, operation
 from .serializers.fields import format_datetime
@@ -89,6 +90,15 @@ _LABELS = {
 }
 
 
+class LinkThrottle(SessionThrottle):
+    """A throttle of a link, which counts the requests of all addresses together."""
+
+    def get_cache_key(self, request: Any, view: Any) -> str:
+        """Return a key per token. Caches must not show tokens."""
+        ident = hash_of(view.kwargs["token"])
+        return self.cache_format % {"scope": self.scope, "ident": ident}
+
+
 class SharedAPI(SessionAPI):
     """The base of views that a link opens: its session is read as a reader does, without a login.
 
@@ -103,6 +113,10 @@ class SharedAPI(SessionAPI):
     def asked_scope(self) -> str:
         """Always the default: a link shows one session."""
         return SCOPE_OWN
+
+    def get_throttles(self) -> list[Any]:
+        """Limit the requests of a link too, because a client may have many addresses."""
+        return [*super().get_throttles(), LinkThrottle(ThrottleScope.LINK)]
 
     @cached_property
     def link(self) -> ShareLink:

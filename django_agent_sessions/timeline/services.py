@@ -98,7 +98,7 @@ class Timeline:
                 raise TargetNotFoundError("message", "The session has no such message.")
             if self.limited:
                 quotas.check_sessions(self.session.owner_id, self.using)
-                self._check_copy(copied)
+                self._check_copy(copied, quotas.fork_bytes(self.session, self.using))
             fork = self._store.sessions.fork(
                 session_record(current.session), at=at, title=title, external_id=external_id
             )
@@ -263,10 +263,9 @@ class Timeline:
     def _check_branch(self, copied: _Copied) -> None:
         if self.limited:
             quotas.check_branches(self.session.owner_id, self.using)
-            self._check_copy(copied)
+            self._check_copy(copied, quotas.session_bytes(self.session, self.using))
 
-    def _check_copy(self, copied: _Copied) -> None:
-        added = quotas.session_bytes(self.session, self.using)
+    def _check_copy(self, copied: _Copied, added: int) -> None:
         quotas.require_room(self.session.owner_id, added, self.using)
         copied.bytes = added
 

@@ -15,7 +15,13 @@ from rest_framework.throttling import SimpleRateThrottle
 from django_agent_sessions import conf
 from django_agent_sessions.exceptions import QuotaExceededError
 from django_agent_sessions.governance import quotas
-from django_agent_sessions.models import Branch, Session, SessionMessage, Snapshot
+from django_agent_sessions.models import (
+    Branch,
+    Session,
+    SessionMessage,
+    SessionMultiAgent,
+    Snapshot,
+)
 from django_agent_sessions.queries import search
 from django_agent_sessions.rest.base import DEFAULT_RATES, SessionThrottle, ThrottleScope
 from django_agent_sessions.store import SessionStore
@@ -112,6 +118,19 @@ def test_states_and_snapshots_count_as_bytes(api, talk, limits):
     Snapshot.objects.all().delete()
     cache.clear()
     assert api.post(snapshots).status_code == 201
+
+
+def test_a_fork_counts_the_states_that_it_copies(api, talk, limits):
+    talk.store.agents.update(talk.agent, AgentState(state={"text": "x" * 100_000}))
+    SessionMultiAgent.objects.create(
+        session_id=talk.session.id, multi_agent_id="graph", state={"text": "x" * 100_000}
+    )
+    # The session itself has 200 kB.
+    limits(MAX_OWNER_BYTES=500_000)
+    assert api.post(f"{talk.url}fork/", {}, format="json").status_code == 201
+    is_refused(api.post(f"{talk.url}fork/", {}, format="json"), "MAX_OWNER_BYTES")
+    cache.clear()
+    is_refused(api.post(f"{talk.url}fork/", {}, format="json"), "MAX_OWNER_BYTES")
 
 
 def test_a_user_takes_no_more_snapshots_of_a_session_than_allowed(api, talk, limits):

@@ -336,6 +336,22 @@ def test_a_link_is_limited_by_the_readers_address(planted, url, monkeypatch):
     cache.clear()
 
 
+def test_a_link_is_limited_for_all_addresses_together(planted, url, monkeypatch):
+    from django.core.cache import cache
+
+    from django_agent_sessions.rest import base
+
+    cache.clear()
+    monkeypatch.setattr(base, "DEFAULT_RATES", {**DEFAULT_RATES, "agent-sessions-link": "2/min"})
+    clients = [APIClient(REMOTE_ADDR=f"10.0.0.{number}") for number in range(3)]
+    before = AuditEvent.objects.count()
+    assert [client.get(url).status_code for client in clients] == [200, 200, 429]
+    assert AuditEvent.objects.count() == before + 2
+    # Another one is not.
+    assert APIClient().get(f"{url[:-2]}x/").status_code == 404
+    cache.clear()
+
+
 def test_the_pages_of_a_link_follow_each_other(planted, url):
     first = APIClient().get(url, {"limit": 2}).json()
     second = APIClient().get(first["next"]).json()

@@ -11,9 +11,10 @@ from django_agent_sessions import audit
 from django_agent_sessions.content import detectors
 from django_agent_sessions.exceptions import AuditError
 from django_agent_sessions.governance import legal_hold
+from django_agent_sessions.governance.operation_erasure import shown_filters
 from django_agent_sessions.governance.redaction import Detect, Find, redact
-from django_agent_sessions.models import AuditEvent, Operation
-from django_agent_sessions.operations import start
+from django_agent_sessions.models import AuditEvent
+from django_agent_sessions.operations import cancel, start
 from tests.operations.making import carry_out, officer, storing_exports
 
 pytestmark = pytest.mark.django_db
@@ -155,15 +156,32 @@ def test_the_operations_on_a_session_do_not_keep_what_is_redacted(store, kind, t
     assert AuditEvent.objects.get(action="redacted", actor="").details["operations"] == 1
 
 
-def test_a_running_operation_keeps_its_filters(store):
-    session = store.open("s", metadata={"team": SECRET})
-    operation = Operation.objects.create(
-        kind="hold", criteria={"filters": {"metadata_team": [SECRET]}}, status="running"
+@pytest.mark.parametrize("end", [cancel, carry_out])
+def test_an_operation_keeps_its_filters_until_it_is_over(store, settings, end):
+    settings.AGENT_SESSIONS = {"METADATA_FILTERS": ("team",)}
+    sessions = [store.open(name, metadata={"team": SECRET}) for name in ("first", "second")]
+    operation = start(
+        "hold",
+        user=officer(),
+        criteria={"site": "admin", "filters": {"metadata_team": [SECRET], "held": ["no"]}},
+        reason="a case",
     )
+    # It has handled one of them, and stopped.
     details = {"via": "operation"}
-    audit.record(AuditEvent.Action.HELD, session=session.id, target=operation.pk, details=details)
+    event = {"session": sessions[0].id, "target": operation.pk, "details": details}
+    audit.record(AuditEvent.Action.HELD, **event)
 
-    redact(session.id, Find(SECRET), reason="r")
+    redact(sessions[0].id, Find(SECRET), reason="r")
 
     operation.refresh_from_db()
-    assert operation.criteria["filters"] == {"metadata_team": [SECRET]}
+    masked = {"metadata_team": ["[REDACTED]"], "held": ["no"]}
+    assert operation.criteria["filters"] == {"metadata_team": [SECRET], "held": ["no"]}
+    assert shown_filters(operation) == masked
+
+    end(operation)
+
+    operation.refresh_from_db()
+    assert operation.is_over
+    assert operation.criteria == {"site": "admin", "filters": masked}
+    if end is carry_out:
+        assert legal_hold.release(sessions[1].id, reason="it was held")
