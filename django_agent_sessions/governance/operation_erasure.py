@@ -87,8 +87,9 @@ def mask_ended_filters(operations: Collection[UUID], *, using: str) -> None:
 
 def shown_filters(operation: Operation) -> dict[str, list[str]]:
     """Return the filters to show, as redactions have masked them."""
-    filters: dict[str, list[str]] = operation.criteria.get("filters", {})
-    return operation.criteria.get(MASKED, filters)
+    criteria = operation.criteria
+    filters: dict[str, list[str]] = criteria.get(MASKED) or criteria.get("filters", {})
+    return filters
 
 
 def _mask_reason(operation: Operation, texts: Collection[str], *, words: bool = False) -> bool:

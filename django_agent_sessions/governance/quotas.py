@@ -178,7 +178,10 @@ def _state_bytes(using: str, **condition: Any) -> int:
     """Return the bytes of states, snapshots and stored objects, as they are stored."""
     objects = StoredObject.objects.using(using).filter(**condition).order_by()
     size = objects.aggregate(size=Sum("size"))["size"] or 0
-    columns = {**_STATES, Snapshot: ("document", "messages")}
+    columns: dict[type[Model], tuple[str, ...]] = {
+        **_STATES,
+        Snapshot: ("document", "messages"),
+    }
     return int(size) + _column_bytes(using, columns, **condition)
 
 

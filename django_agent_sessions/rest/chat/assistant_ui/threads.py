@@ -97,7 +97,7 @@ def metadata_upto(most: int) -> Case:
     return Case(fits, output_field=ContentJSONField(null=True))
 
 
-def shown_title(session: Session) -> str:
+def shown_title(session: Any) -> str:
     """Return the title, else the first words of the first user; empty if there are none."""
     return displayable(session.title) or first_words(session.opening_text or "")
 

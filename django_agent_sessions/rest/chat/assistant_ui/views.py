@@ -15,7 +15,7 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.response import Response
 
 from django_agent_sessions import conf
-from django_agent_sessions.content.dialects import ASSISTANT_UI
+from django_agent_sessions.content.dialects import ASSISTANT_UI, displayable
 from django_agent_sessions.governance import quotas, session_deletion
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.models.permissions import SessionPermission
@@ -307,7 +307,7 @@ class TitleView(AssistantUIView):
         fields = self.read_body(TitleRequest)
         key = parse_uuid(fields["thread_id"])
         row = self.session(key, SessionPermission.READ, SessionPermission.CHANGE)
-        title = shown_title(row) if row.title else self._make_title(row, fields["messages"])
+        title = displayable(row.title) or self._make_title(row, fields["messages"])
         return Response(title, content_type="text/plain; charset=utf-8")
 
     def title(self, messages: Any) -> str:
@@ -320,7 +320,8 @@ class TitleView(AssistantUIView):
         return ""
 
     def _make_title(self, row: Session, sent: Any) -> str:
-        messages, copy = first_messages(row, self.using), []
+        messages: Any = first_messages(row, self.using)
+        copy: Any = []
         if not any(message["role"] == "user" for message in messages):
             # The client may ask before it has stored them. After a redaction its copy is not used,
             # because it still contains the redacted text.
