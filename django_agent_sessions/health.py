@@ -16,6 +16,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.events import postgresql_listener
 from django_agent_sessions.models import UsageCursor
 
@@ -61,12 +62,12 @@ class HealthReport(NamedTuple):
         return {"ok": self.ok, "checks": {check.name: check._asdict() for check in self.checks}}
 
 
+@functools.partial(sync_only, twin="acheck")
 def check(using: str | None = None, *, storage: bool = False) -> HealthReport:
     """Check the database, the migrations, the listener and the threads of this process.
 
     It raises no error of what it checks, and waits 5 seconds at most for a database that does not
-    answer; it opens a connection for that. Call it from any thread, also with a running event loop,
-    which it blocks; :func:`acheck` does not.
+    answer; it opens a connection for that.
 
     Args:
         using: The alias of the database; by default the configured one.

@@ -320,7 +320,7 @@ class _CSVLine:
 
 
 def _csv_response(request: HttpRequest, events: QuerySet[AuditEvent]) -> HttpResponseBase:
-    audit.record(
+    audit.record_checked(
         AuditEvent.Action.EXPORTED,
         actor=request.user,
         details={"format": "csv", "what": "audit events"},

@@ -157,7 +157,7 @@ class SessionChangeList(KeysetChangeList):
             sessions = readable.filter(sessions)
         result = self._found(sessions, content=content)
         if content:
-            audit.record(
+            audit.record_checked(
                 AuditEvent.Action.SEARCHED,
                 actor=request.user,
                 details={"found": len(result.sessions)},

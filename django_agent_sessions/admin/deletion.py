@@ -96,7 +96,7 @@ class SessionDeletionMixin(ReadOnlyAdmin):
 
         # Use the database that the session was read from, whatever the router returns.
         session_deletion.delete(
-            obj.pk,
+            obj,
             reason=request.POST.get("reason"),
             actor=request.user,
             using=str(obj._state.db),

@@ -150,7 +150,7 @@ class _Export:
 
     @sensitive_variables()
     def _record(self, session: Session) -> None:
-        audit.record(
+        audit.record_checked(
             _EXPORTED,
             session=session.pk,
             actor=self.request.user,

@@ -136,7 +136,7 @@ class OperationAdmin(ReadOnlyAdmin):
         operation = self._operation(request, key)
         if not _has_file(request, operation):
             raise Http404
-        audit.record(
+        audit.record_checked(
             AuditEvent.Action.OPERATION,
             target=key,
             actor=request.user,

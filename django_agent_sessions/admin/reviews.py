@@ -95,7 +95,7 @@ class ReviewForm(forms.Form):
         return user
 
     def save(self, viewer: Viewer, message: UUID | None) -> None:
-        data, user, session = self.cleaned_data, viewer.request.user, viewer.session.pk
+        data, user, session = self.cleaned_data, viewer.request.user, viewer.session
         if "state" in self.changed_data and data["state"]:
             reviews.set_state(session, Review.State(data["state"]), actor=user)
         if "assignee" in self.changed_data:
@@ -131,7 +131,7 @@ def review_view(viewer: Viewer) -> HttpResponse:
 
 
 def _save(viewer: Viewer, form: Any, note: Note | None, message: UUID | None) -> None:
-    session, user = viewer.session.pk, viewer.request.user
+    session, user = viewer.session, viewer.request.user
     if isinstance(form, ReviewForm):
         form.save(viewer, message)
     elif note is None:

@@ -83,7 +83,7 @@ def sharing_view(viewer: Viewer) -> HttpResponse:
 
 def _apply(viewer: Viewer, step: str, person: ParticipantForm, link: LinkForm) -> tuple[str, str]:
     """Return what was done, and the URL of a new link, which is shown once."""
-    session, key = viewer.session.pk, parse_key_or_404(viewer.request.POST.get("key"))
+    session, key = viewer.session, parse_key_or_404(viewer.request.POST.get("key"))
     given: dict[str, Any] = {"actor": viewer.request.user, "using": viewer.using}
     if step == "add" and person.is_valid():
         fields = person.cleaned_data

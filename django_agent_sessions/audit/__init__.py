@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -16,12 +17,14 @@ from uuid import UUID
 from django.contrib.auth import get_user_model
 from django.db import connections, transaction
 from django.db.models import Q, QuerySet
+from django.utils.functional import LazyObject
 
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import AuditEvent
+from django_agent_sessions.models.session_names import SessionName, session_key
 from django_agent_sessions.models.users import users
 
 _MAX_NAME = 255
@@ -62,9 +65,26 @@ _CODES = frozenset(
 _OPERATION = "operation_key"
 """The detail of an event of an operation whose target is something else."""
 
-_acting: ContextVar[tuple[Any, str, str, UUID | None]] = ContextVar(
-    "agent_sessions_actor", default=(None, "", "", None)
-)
+
+@dataclass(frozen=True, slots=True)
+class _Acting:
+    """What :func:`acting` set."""
+
+    actor: Any = None
+    via: str = ""
+    reason: str = ""
+    target: UUID | None = None
+    checked: set[str] = field(default_factory=set)
+    """The databases in which no user has the actor's name."""
+
+    def check(self, using: str) -> None:
+        """Refuse a username, in the first event and not before: then a loop may be running."""
+        if isinstance(self.actor, str) and using not in self.checked:
+            refuse_username(self.actor, using=using)
+            self.checked.add(using)
+
+
+_acting: ContextVar[_Acting] = ContextVar("agent_sessions_actor", default=_Acting())  # noqa: B039
 
 
 @contextmanager
@@ -75,8 +95,13 @@ def acting(
 
     The deletion of a session is such an event: a cascade from its owner calls no code of ours
     that knows the user who deletes.
+
+    Raises ``ConfigurationError`` for an actor that is neither a user nor a text. A text that is
+    the name of a user is refused with the first event.
     """
-    token = _acting.set((actor, via, reason, target))
+    if not isinstance(actor, LazyObject):
+        _refuse_other_types(actor)
+    token = _acting.set(_Acting(actor, via, reason, target))
     try:
         yield
     finally:
@@ -87,7 +112,7 @@ def acting(
 def record(
     action: AuditEvent.Action,
     *,
-    session: UUID | None = None,
+    session: SessionName | None = None,
     target: UUID | None = None,
     actor: Any = None,
     reason: str = "",
@@ -98,13 +123,43 @@ def record(
     """Write an event. Texts in ``secrets``, which were just redacted, are masked in the reason.
 
     ``details`` must contain only figures and column names, never message content.
+
+    Raises ``ConfigurationError`` for an actor that is neither a user nor a text, and for a text
+    that is the name of a user.
     """
-    via = ""
+    refuse_username(actor, using=bridge.database(using))
+    return record_checked(
+        action,
+        session=None if session is None else session_key(session, using),
+        target=target,
+        actor=actor,
+        reason=reason,
+        secrets=secrets,
+        details=details,
+        using=using,
+    )
+
+
+def record_checked(
+    action: AuditEvent.Action,
+    *,
+    session: UUID | None = None,
+    target: UUID | None = None,
+    actor: Any = None,
+    reason: str = "",
+    secrets: Collection[str] = (),
+    details: Mapping[str, Any] | None = None,
+    using: str | None = None,
+) -> AuditEvent:
+    """Write an event by an actor that :func:`refuse_username` has accepted; see :func:`record`."""
+    via, alias = "", bridge.database(using)
     if actor is None:
-        actor, via, acting_reason, acting_target = _acting.get()
-        reason, own_target, target = reason or acting_reason, target, target or acting_target
-        if own_target and acting_target:
-            details = {**(details or {}), _OPERATION: str(acting_target)}
+        acting = _acting.get()
+        acting.check(alias)
+        actor, via, own_target = acting.actor, acting.via, target
+        reason, target = reason or acting.reason, target or acting.target
+        if own_target and acting.target:
+            details = {**(details or {}), _OPERATION: str(acting.target)}
     event = AuditEvent(
         action=action,
         actor_id=_key(actor),
@@ -114,7 +169,6 @@ def record(
         reason=mask_reason(reason, secrets),
         details={**({"via": via} if via else {}), **(details or {})},
     )
-    alias = bridge.database(using)
     bridge.require_commits(alias)
     event.save(using=alias)
     return event
@@ -137,15 +191,17 @@ def record_all(
 ) -> None:
     """Write an event for each session, by the actor of :func:`acting`, in one statement."""
     bridge.require_commits(using)
-    actor, via, reason, target = _acting.get()
-    reason, source = mask_reason(reason) if reason else "", {"via": via} if via else {}
+    acting = _acting.get()
+    acting.check(using)
+    reason = mask_reason(acting.reason) if acting.reason else ""
+    source = {"via": acting.via} if acting.via else {}
     AuditEvent.objects.using(using).bulk_create(
         AuditEvent(
             action=action,
-            actor_id=_key(actor),
-            actor=actor_name(actor),
+            actor_id=_key(acting.actor),
+            actor=actor_name(acting.actor),
             session=session,
-            target=target,
+            target=acting.target,
             reason=reason,
             details={**source, **more},
         )
@@ -303,17 +359,21 @@ def refuse_username(actor: Any, *, using: str) -> None:
 
     Raises ``ConfigurationError``, for a value that is neither a user nor a text, too.
     """
-    if actor is None or hasattr(actor, "pk"):
-        return
+    _refuse_other_types(actor)
     if not isinstance(actor, str):
-        raise ConfigurationError(
-            f"the actor must be a user, or a text that names a program, not a "
-            f"{type(actor).__name__}"
-        )
+        return
     if users(using).filter(**{get_user_model().USERNAME_FIELD: actor}).exists():
         raise ConfigurationError(
             "the actor is a text and the name of a user: pass the user as actor, or another text "
             "for a program"
+        )
+
+
+def _refuse_other_types(actor: Any) -> None:
+    if actor is not None and not isinstance(actor, str) and not hasattr(actor, "pk"):
+        raise ConfigurationError(
+            f"the actor must be a user, or a text that names a program, not a "
+            f"{type(actor).__name__}"
         )
 
 

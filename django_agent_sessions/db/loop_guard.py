@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from inspect import isfunction
 from typing import Any, ParamSpec, TypeVar
@@ -19,22 +18,26 @@ C = TypeVar("C", bound=type)
 def sync_only(function: Callable[P, R], *, twin: str = "") -> Callable[P, R]:
     """Decorate a function that queries the database in the calling thread.
 
-    Django would raise ``SynchronousOnlyOperation`` at its first query, without advice. As there,
-    the variable ``DJANGO_ALLOW_ASYNC_UNSAFE`` of the environment switches it off.
+    Django would raise ``SynchronousOnlyOperation`` at its first query, without advice.
     """
     name = function.__qualname__
     advice = f"await {twin}()" if twin else f"await arun_orm({name}, …)"
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if running_loop() is not None and not os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE"):
-            raise SynchronousCallError(
-                f"{name}() queries the database, which a running event loop must not wait for: "
-                f"{advice} instead"
-            )
+        refuse_in_loop(f"{name}()", advice)
         return function(*args, **kwargs)
 
     return call
+
+
+def refuse_in_loop(what: str, advice: str) -> None:
+    """Raise ``SynchronousCallError`` in a running event loop."""
+    if running_loop() is not None:
+        raise SynchronousCallError(
+            f"{what} queries the database, which a running event loop must not wait for: "
+            f"{advice} instead"
+        )
 
 
 def with_guarded_methods(kind: C) -> C:

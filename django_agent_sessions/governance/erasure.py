@@ -43,6 +43,7 @@ from django_agent_sessions.models import (
     holds,
 )
 from django_agent_sessions.models.querysets import groups_of_keys
+from django_agent_sessions.models.session_names import by_key
 from django_agent_sessions.store.contents import clear_copied_content, discard_originals
 from django_agent_sessions.values import observing
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, owner_key
@@ -242,7 +243,7 @@ class _Erasure:
         figures: dict[str, Any] = {name: count for name, count in self.counts.items() if count}
         if figures.get("keys"):
             figures[DETAIL] = self.keys.ids
-        return audit.record(
+        return audit.record_checked(
             AuditEvent.Action.ERASED,
             actor=actor,
             reason=reason,
@@ -290,7 +291,7 @@ class _Erasure:
     def _blank(self, session: UUID, keys: list[UUID], reason: str, actor: Any) -> None:
         for start in range(0, len(keys), _BATCH):
             scopes = map(WholeMessage, keys[start : start + _BATCH])
-            redact(session, *scopes, reason=reason, actor=actor, using=self.using)
+            redact(by_key(session), *scopes, reason=reason, actor=actor, using=self.using)
 
     def _discard_originals(self, current: SessionChange, keys: list[UUID]) -> None:
         holds.refuse_if_held(current.session, "erasing a person")

@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import ErasureReceiptError
 from django_agent_sessions.models import (
     AuditEvent,
@@ -129,6 +130,7 @@ class ErasureReceipt:
         return json.dumps({"receipt": content, "signature": signature}, indent=2) + "\n"
 
 
+@sync_only
 def verify(text: str, *, using: str | None = None) -> list[str]:
     """Check a receipt's signature, and that nothing of what it lists is in the database again.
 

@@ -92,7 +92,9 @@ def record_deletion(instance: Session, using: str, **kwargs: Any) -> None:
     """Record the deletion, with its first batch; a receiver of ``session_tombstoned`` too."""
     if instance.namespace != TOMBSTONE_NAMESPACE:
         details = {"messages": instance.message_count}
-        audit.record(AuditEvent.Action.DELETED, session=instance.pk, details=details, using=using)
+        audit.record_checked(
+            AuditEvent.Action.DELETED, session=instance.pk, details=details, using=using
+        )
         signal_deletion(instance, using)
 
 

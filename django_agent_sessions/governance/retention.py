@@ -34,15 +34,16 @@ from django_agent_sessions.models import (
     UsageCursor,
     UsageRollup,
     deletion,
+    lifetimes,
 )
 from django_agent_sessions.models.lifetimes import (
     OTHER_NAMESPACES,
     DeletionDate,
     Lifetimes,
     Rule,
-    deletion_date,
 )
 from django_agent_sessions.models.querysets import SessionQuerySet
+from django_agent_sessions.models.session_names import SessionName, read_named
 from django_agent_sessions.store.locking import tracked_atomic, write
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import EVERYBODY, Reach
@@ -50,6 +51,17 @@ from django_agent_sessions.values.owners import EVERYBODY, Reach
 from .legal_hold import signal_deletion
 
 __all__ = ["DeletionDate", "Doomed", "PruneReport", "Rule", "deletion_date", "prune"]
+
+
+@sync_only
+def deletion_date(session: SessionName) -> DeletionDate | None:
+    """Return when ``prune`` may delete a session, and by which rule.
+
+    Returns None if it is under legal hold, or if neither ``expires_at`` nor
+    ``AGENT_SESSIONS["RETENTION"]`` limits its life.
+    """
+    return lifetimes.deletion_date(read_named(session))
+
 
 _VIA = "prune"
 _PAGE = 500
@@ -217,7 +229,9 @@ class _Run:
         """Write the event of the whole run, unless it deleted nothing."""
         report = self.report
         if report.sessions or report.audit_events or report.usage_rows:
-            audit.record(AuditEvent.Action.PRUNED, details=report.details(), using=self.using)
+            audit.record_checked(
+                AuditEvent.Action.PRUNED, details=report.details(), using=self.using
+            )
 
     def _sessions(self) -> SessionQuerySet:
         rows = Session.objects.using(self.using).filter(self.owner.condition())
@@ -298,7 +312,7 @@ class _Run:
         for session in sessions:
             signal_deletion(session, self.using)
         deletion.LockedSessions(Session, using=self.using).filter(pk__in=keys).delete()
-        return audit.record(
+        return audit.record_checked(
             AuditEvent.Action.DELETED,
             session=keys[0] if len(keys) == 1 else None,
             details={

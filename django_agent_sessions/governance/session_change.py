@@ -91,7 +91,7 @@ class SessionChange:
         **details: Any,
     ) -> AuditEvent:
         """Write the audit event; the details hold ids and figures only."""
-        event = audit.record(
+        event = audit.record_checked(
             action,
             session=session or self.session.pk,
             target=target,

@@ -29,12 +29,12 @@ from django_agent_sessions.exceptions import (
     QuotaExceededError,
     SessionNotFoundError,
 )
-from django_agent_sessions.models import AuditEvent, Participant, Session, ShareLink
+from django_agent_sessions.models import AuditEvent, Participant, ShareLink
 from django_agent_sessions.models.access import reach_of
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.models.roles import SessionRole, role_in, store_owner
-from django_agent_sessions.models.session_names import SessionName, session_key
+from django_agent_sessions.models.session_names import SessionName, read_named, session_key
 from django_agent_sessions.models.sharing import hash_of
 from django_agent_sessions.models.users import users
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, owner_key
@@ -216,7 +216,7 @@ def owner_for(viewer: Any, session: SessionName, *, write: bool = False) -> Any:
     Raises:
         SessionNotFoundError: The user has no such access to the session.
     """
-    session = _row(session)
+    session = read_named(session)
     part = role_in(viewer, session)
     allowed = part in (SessionRole.OWNER, SessionRole.WRITER) or (
         part is SessionRole.READER and not write
@@ -243,17 +243,6 @@ def _change(
         return apply(current)
 
     return change(session, checked, what=what, actor=actor, via=via, using=using).result
-
-
-def _row(session: SessionName) -> Session:
-    if isinstance(session, Session):
-        return session
-    alias = bridge.database()
-    pk = session_key(session, alias)
-    row = Session.objects.using(alias).filter(pk=pk).first()
-    if row is None:
-        raise SessionNotFoundError(f"session {pk} does not exist, or has another owner")
-    return row
 
 
 def _user_key(user: Any) -> Any:

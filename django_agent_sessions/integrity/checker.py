@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 from django_agent_sessions.blobs import files_to_delete
 from django_agent_sessions.content import codec
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.models import Session, StoredObject
 from django_agent_sessions.sql.audit_trigger import trigger_problem
 from django_agent_sessions.store.locking import tracked_atomic, write
@@ -102,6 +103,7 @@ class Check:
     _days: dict[date, UsageSum] = field(default_factory=dict)
     _counted: UUID | None = None
 
+    @sync_only
     def run(self) -> Iterator[Result]:
         """Run the check.
 

@@ -93,7 +93,7 @@ def close_gaps(using: str, session: Session, agent: UUID) -> str:
         if branch_moves.closes:
             changed_branches += 1
             _move(using, agent, branch, branch_moves, free, session.change + 1)
-    audit.record(
+    audit.record_checked(
         AuditEvent.Action.REPAIRED,
         session=session.pk,
         target=agent,

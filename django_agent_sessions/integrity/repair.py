@@ -86,7 +86,7 @@ def create_audit_trigger(using: str, problem: str) -> str:
     try:
         with transaction.atomic(using):
             audit_trigger.create_trigger(using)
-            audit.record(
+            audit.record_checked(
                 AuditEvent.Action.REPAIRED,
                 actor=REPAIR_ACTOR,
                 details={"trigger": problem},

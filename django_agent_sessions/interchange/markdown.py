@@ -31,6 +31,7 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.models import MessageFeedback, Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
+from django_agent_sessions.models.session_names import SessionName, session_key
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 from django_agent_sessions.models.users import with_owners
 
@@ -61,7 +62,7 @@ _Agents = Mapping[UUID, tuple[str, str]]
 
 @sync_only
 def export_markdown(
-    session: Session, *, using: str | None = None, feedback_by: str | None = None
+    session: SessionName, *, using: str | None = None, feedback_by: str | None = None
 ) -> Iterator[str]:
     """Export a session as Markdown. The caller is responsible for the audit.
 
@@ -69,7 +70,8 @@ def export_markdown(
     redacted versions, with the feedback on them, and no states.
 
     Args:
-        session: The session's row.
+        session: The session: its record, its model instance, its primary key or its
+            ``session_id`` without a namespace.
         using: The database alias.
         feedback_by: Include only the feedback of this user, a primary key as text; by default that
             of all users.
@@ -83,7 +85,7 @@ def export_markdown(
         feedback = feedback.filter(user=feedback_by)
     rated = Exists(feedback.filter(session=OuterRef("pk")))
     rows = with_owners(Session.objects.using(alias).with_display_title()).annotate(rated=rated)
-    row: Any = rows.filter(pk=session.pk).first()
+    row: Any = rows.filter(pk=session_key(session, alias)).first()
     if row is None:
         return
     found = SessionAgent.objects.using(alias).filter(session=row.pk).order_by("pk")

@@ -265,7 +265,7 @@ def export_person(
         raise ReasonRequiredError("exporting a person: a reason is required")
     audit.refuse_username(actor, using=bridge.database(using))
     person = PersonData(bridge.database(using), key)
-    audit.record(
+    audit.record_checked(
         AuditEvent.Action.EXPORTED,
         actor=actor,
         reason=reason,

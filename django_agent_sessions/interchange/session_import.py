@@ -297,7 +297,7 @@ class SessionImport:
         columns |= {name: value for name, value in counters.items() if value is not None}
         if known.get("legal_hold") is True:
             legal_hold.hold(
-                session.id,
+                session,
                 reason="under legal hold in the source",
                 actor=IMPORT_ACTOR,
                 using=self.run.using,

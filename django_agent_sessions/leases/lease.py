@@ -17,12 +17,13 @@ from django.db import Error
 
 from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
     ConfigurationError,
     SessionBusyError,
 )
-from django_agent_sessions.models.session_names import SessionName, key_in, session_key
+from django_agent_sessions.models.session_names import SessionName, known_key, session_key
 
 from .held_lease import HeldLease, clock, was_released_recently
 from .lease_rows import LeaseHolder
@@ -94,8 +95,13 @@ class Lease:
             return False
         return await bridge.run_async(self._hold.renew, using=self._hold.using)
 
+    @functools.partial(sync_only, twin="arelease")
     def release(self) -> None:
         """Release the lease. If the database is not available, it expires later."""
+        self.give_back()
+
+    def give_back(self) -> None:
+        """Release the lease, also in a running event loop, which is blocked meanwhile."""
         if self._leave():
             try:
                 bridge.run_sync(self._hold.give_back, using=self._hold.using)
@@ -119,7 +125,7 @@ class Lease:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.release()
+        self.give_back()
 
     async def __aenter__(self) -> Self:
         return self
@@ -157,6 +163,7 @@ _enclosing_holds: contextvars.ContextVar[tuple[weakref.ref[HeldLease], ...]] = (
 )
 
 
+@functools.partial(sync_only, twin="aacquire")
 def acquire(
     session: SessionName,
     *,
@@ -187,10 +194,10 @@ def acquire(
         SessionBusyError: Another run held the lease until the wait ended.
         SessionNotFoundError: The session does not exist.
         ConfigurationError: A transaction is open, or the numbers are invalid.
+        SynchronousCallError: An event loop runs in this thread: await :func:`aacquire`.
     """
     alias = bridge.database(using)
-    key = key_in(session)
-    if key is None:
+    if (key := known_key(session)) is None:
         key = bridge.run_sync(functools.partial(session_key, session, alias), using=alias)
     attempt = _Attempt(key, wait, seconds, alias, keep)
     if (lease := attempt.nested_lease()) is not None:
@@ -202,7 +209,7 @@ def acquire(
         except BaseException:
             # For example a signal handler's error: release what was acquired.
             if attempt.hold.taken:
-                Lease(attempt.hold).release()
+                Lease(attempt.hold).give_back()
             raise
         if busy is None:
             return attempt.lease()
@@ -235,8 +242,7 @@ async def aacquire(
         ConfigurationError: A transaction is open, or the numbers are invalid.
     """
     alias = bridge.database(using)
-    key = key_in(session)
-    if key is None:
+    if (key := known_key(session)) is None:
         key = await bridge.run_async(functools.partial(session_key, session, alias), using=alias)
     attempt = _Attempt(key, wait, seconds, alias, keep)
     if (lease := attempt.nested_lease()) is not None:

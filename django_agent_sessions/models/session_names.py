@@ -41,6 +41,20 @@ def key_in(session: SessionName) -> UUID | None:
     return None
 
 
+def known_key(session: SessionName) -> UUID | None:
+    """Return the primary key in a record or model; None for a name that has to be looked up.
+
+    Raises ``InvalidIdError`` for a value of another type.
+    """
+    key = key_in(session)
+    return None if isinstance(session, UUID) else key
+
+
+def by_key(key: UUID) -> SessionName:
+    """Name a session by its primary key alone: a UUID may be a ``session_id`` too."""
+    return Session(pk=key)
+
+
 def name_in_errors(session: SessionName) -> str:
     """Return the name for error texts: the ``session_id``, or the primary key that was passed."""
     return session.session_id if isinstance(session, SessionRecord | Session) else str(session)
@@ -78,18 +92,34 @@ def the_named(session: SessionName, rows: Iterable[Any]) -> Any | None:
     return min(rows, key=lambda row: row.pk != key, default=None)
 
 
+def read_named(session: SessionName, using: str | None = None) -> Session:
+    """Return the model of a session for a service, which checks no owner.
+
+    Raises ``SessionNotFoundError`` if it does not exist.
+    """
+    if isinstance(session, Session):
+        return session
+    alias = bridge.database(using)
+    key = session_key(session, alias)
+    row: Session | None = Session.objects.using(alias).filter(pk=key).first()
+    if row is None:
+        raise SessionNotFoundError(f"session {key} does not exist")
+    return row
+
+
 def session_key(session: SessionName, using: str | None = None) -> UUID:
     """Return the primary key of a session for a service, which checks no owner.
 
-    A ``session_id`` is one without a namespace and scope. A primary key may be one of no session.
+    A ``session_id`` is one without a namespace and scope. A UUID may be the key of no session.
     """
-    key = key_in(session)
-    if key is not None:
+    if (key := known_key(session)) is not None:
         return key
     rows = Session.objects.using(bridge.database(using)).filter(named_by(session)).only("pk")
     found: Session | None = the_named(session, rows[:2])
     if found is not None:
         return found.pk
+    if isinstance(session, UUID):
+        return session
     # Without the text, which may be content that was passed in the place of a session.
     raise SessionNotFoundError(
         "no session has this text as its primary key, or as its session_id without a namespace: "

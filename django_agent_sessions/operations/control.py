@@ -146,7 +146,7 @@ def outcome_counts(operation: Operation) -> dict[str, int]:
 
 def record_operation(operation: Operation, actor: Any, using: str, **details: Any) -> None:
     """Write the event of an operation as a whole; each session has events of its own."""
-    audit.record(
+    audit.record_checked(
         AuditEvent.Action.OPERATION,
         target=operation.pk,
         actor=actor,

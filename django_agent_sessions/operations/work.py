@@ -20,6 +20,7 @@ from django_agent_sessions.governance.redaction.visibility import staff_visibili
 from django_agent_sessions.governance.session_change import SessionChange, last_step
 from django_agent_sessions.interchange import export_sessions
 from django_agent_sessions.models import AuditEvent, Operation, Session, deletion
+from django_agent_sessions.models.session_names import by_key
 from django_agent_sessions.queries.matching import reviewable_by, starter_of
 
 from .control import scope_of
@@ -119,7 +120,7 @@ def redact_one(batch: SessionBatch, advance: Advance) -> None:
     with last_step(step), limit_work(budget):
         operation = batch.operation
         redact(
-            key,
+            by_key(key),
             scope_of(operation),
             reason=operation.reason,
             visibility=staff_visibility(starter_of(operation)),

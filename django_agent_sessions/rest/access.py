@@ -268,7 +268,7 @@ class SessionAccess:
         **details: Any,
     ) -> None:
         """Write an audit event of this request; the details hold ids and figures only."""
-        audit.record(
+        audit.record_checked(
             action,
             session=None if session is None else session.pk,
             target=target,

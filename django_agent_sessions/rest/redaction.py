@@ -80,7 +80,7 @@ def redaction_response(
             check_work()
             view.record_access(row, view="redact")
         result = redact(
-            session.pk,
+            session,
             scope(serializer),
             reason=reason,
             actor=view.request.user,
@@ -97,7 +97,7 @@ def redaction_response(
 
 
 def _forks(view: Any, session: Session, within: QuerySet[Session]) -> dict[UUID | None, Session]:
-    keys = descendants_of(session.pk, using=view.using)
+    keys = descendants_of(session, using=view.using)
     forks: dict[UUID | None, Session] = {}
     for batch in groups_of_keys(keys):
         check_work()

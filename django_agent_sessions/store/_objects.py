@@ -20,6 +20,7 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.models.querysets import RowQuerySet, begins_with
+from django_agent_sessions.models.session_names import SessionName, name_in_errors
 from django_agent_sessions.models.timeline import object_digest
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import EVERYBODY
@@ -28,6 +29,7 @@ from django_agent_sessions.values.records import SessionRecord
 from ._base import retry_reads, tracked_atomic, write
 from ._object_bytes import read_bytes, write_bytes
 from ._queries import lock_session_row
+from ._session_names import find_in_reach, given_session
 from ._store import StoreOperations
 
 _MAX_KEY_LENGTH = 700
@@ -40,20 +42,19 @@ class ObjectStore(StoreOperations):
     object belongs to the store's owner; ownerless objects and those of users are separate.
     """
 
-    def write_object(self, key: str, data: bytes, *, session: SessionRecord | None = None) -> None:
+    def write_object(self, key: str, data: bytes, *, session: SessionName | None = None) -> None:
         """Create or overwrite an object."""
-        owner = self._context.reach.owner_id if session is None else session.owner_id
-        digest = self._digest(key, owner)
+        row, digest = self._place(key, session)
 
         def put(unsure: bool) -> None:
             with tracked_atomic(self.using):
-                if session is not None:
-                    lock_session_row(self.using, session.id)
+                if row is not None:
+                    lock_session_row(self.using, row.id)
                 rows = self._stored().filter(digest=digest)
                 now = timezone.now()
                 stored = rows.select_for_update().values_list("pk", flat=True).first()
                 if stored is None:
-                    if session is None and not self._context.creates:
+                    if row is None and not self._context.creates:
                         raise ConfigurationError(
                             "the object does not exist: pass create=True to create it"
                         )
@@ -62,8 +63,8 @@ class ObjectStore(StoreOperations):
                         id=stored,
                         namespace=self._context.namespace,
                         scope=self._context.scope,
-                        owner_id=owner,
-                        session_id=None if session is None else session.id,
+                        owner_id=self._context.reach.owner_id if row is None else row.owner_id,
+                        session_id=None if row is None else row.id,
                         key=key,
                         digest=digest,
                         size=len(data),
@@ -71,28 +72,27 @@ class ObjectStore(StoreOperations):
                         updated_at=now,
                     ).save(using=self.using, force_insert=True)
                 else:
-                    if session is not None and self.read_object(key, session=session) != data:
-                        self._refuse_if_held(session.id)
+                    if row is not None and self.read_object(key, session=row) != data:
+                        self._refuse_if_held(row.id)
                     rows.update(size=len(data), revision=F("revision") + 1, updated_at=now)
                 write_bytes(self.using, stored, data)
 
         write(self.using, put, what="writing a stored object")
 
     @retry_reads
-    def read_object(self, key: str, *, session: SessionRecord | None = None) -> bytes | None:
+    def read_object(self, key: str, *, session: SessionName | None = None) -> bytes | None:
         """Read an object; None if it does not exist."""
-        owner = self._context.reach.owner_id if session is None else session.owner_id
-        return read_bytes(self._parts().filter(stored__digest=self._digest(key, owner)))
+        _, digest = self._place(key, session)
+        return read_bytes(self._parts().filter(stored__digest=digest))
 
-    def delete_object(self, key: str, *, session: SessionRecord | None = None) -> bool:
+    def delete_object(self, key: str, *, session: SessionName | None = None) -> bool:
         """Delete an object; return whether it existed."""
-        owner = self._context.reach.owner_id if session is None else session.owner_id
-        digest = self._digest(key, owner)
+        row, digest = self._place(key, session)
 
         def delete(unsure: bool) -> bool:
             with tracked_atomic(self.using):
-                if session is not None:
-                    self._refuse_if_held(session.id)
+                if row is not None:
+                    self._refuse_if_held(row.id)
                 stored = self._stored().filter(digest=digest).values_list("pk", flat=True).first()
                 if stored is None:
                     return unsure
@@ -118,22 +118,26 @@ class ObjectStore(StoreOperations):
             rows = rows.filter(begins_with("key", prefix))
         return list(rows.order_by().values_list("key", flat=True))
 
-    def delete_session_if_empty(self, session: UUID) -> bool:
+    def delete_session_if_empty(self, session: SessionName) -> bool:
         """Delete a session without snapshots and objects; return whether it was deleted.
 
         A session with messages of other programs stays.
         """
+        key = find_in_reach(self._context, session)
+
+        if key is None:
+            return False
 
         def drop(unsure: bool) -> bool:
             with tracked_atomic(self.using):
-                rows = Session.objects.using(self.using).filter(pk=session)
+                rows = Session.objects.using(self.using).filter(pk=key)
                 row = rows.select_for_update().first()
-                if row is None or self._is_in_use(session):
+                if row is None or self._is_in_use(row.pk):
                     return False
                 row.delete()
             return True
 
-        return write(self.using, drop, what=f"deleting session {session}")
+        return write(self.using, drop, what=f"deleting session {name_in_errors(session)!r}")
 
     def _is_in_use(self, session: UUID) -> bool:
         using = self.using
@@ -154,6 +158,12 @@ class ObjectStore(StoreOperations):
         row = Session.objects.using(self.using).filter(pk=session).select_for_update().first()
         if row is not None:
             refuse_if_held(row)
+
+    def _place(self, key: str, session: SessionName | None) -> tuple[SessionRecord | None, str]:
+        """Return the object's session, if it has one, and the digest that identifies the object."""
+        row = None if session is None else given_session(self._context, session)
+        owner = self._context.reach.owner_id if row is None else row.owner_id
+        return row, self._digest(key, owner)
 
     def _digest(self, key: str, owner: Any) -> str:
         if not key or len(key) > _MAX_KEY_LENGTH:

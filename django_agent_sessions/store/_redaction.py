@@ -61,7 +61,7 @@ def redact_at(
             raise missing
         target, source = first
         copies = _copies(using, agent, message_id, source or target)
-        event = audit.record(
+        event = audit.record_checked(
             AuditEvent.Action.REDACTED,
             session=session.pk,
             target=target,

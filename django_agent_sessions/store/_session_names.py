@@ -8,6 +8,7 @@ from django_agent_sessions.models.session_names import (
     SessionName,
     key_in,
     key_in_text,
+    known_key,
     named_by,
     the_named,
 )
@@ -47,12 +48,13 @@ def given_session(context: StoreContext, session: SessionName) -> SessionRecord:
 
 
 def find_key(context: StoreContext, session: SessionName) -> UUID | None:
-    """Return a primary key, which the operation has to look up itself; read it for a text."""
-    key = key_in(session)
-    if key is None:
-        found = read_session(context, session)
-        return None if found is None else found.id
-    return key
+    """Return a primary key, which the operation has to look up itself; None for an unknown text.
+
+    A UUID that names no session is returned as it is: it may be the key of a deleted one.
+    """
+    if (key := known_key(session)) is not None:
+        return key
+    return find_in_reach(context, session) or key_in(session)
 
 
 @retry_reads

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.models import Session
 from django_agent_sessions.store import DEFAULT_AGENT, SessionStore
 from django_agent_sessions.values.owners import NOBODY
 from django_agent_sessions.values.records import NewMessage, Usage
 
 
+@sync_only
 def make_session(
     *messages: str | Mapping[str, Any],
     owner: Any = NOBODY,

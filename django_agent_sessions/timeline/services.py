@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db.models import QuerySet
 
+from django_agent_sessions.db.loop_guard import with_guarded_methods
 from django_agent_sessions.exceptions import (
     QuotaExceededError,
     SessionConflictError,
@@ -18,6 +19,7 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.governance import quotas
 from django_agent_sessions.governance.session_change import SessionChange, Version, change
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, Session, SessionMessage
+from django_agent_sessions.models.session_names import SessionName, read_named
 from django_agent_sessions.store import SessionStore, session_record
 from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import AgentRecord, BranchRecord, SnapshotRecord
@@ -52,11 +54,16 @@ class _Copied:
     bytes: int = 0
 
 
+@with_guarded_methods
 @dataclass(frozen=True)
 class Timeline:
-    """The changes of a session's timeline, for one user."""
+    """The changes of a session's timeline, for one user.
 
-    session: Session
+    ``name`` is the session: its record, its model instance, its primary key, or its ``session_id``
+    without a namespace.
+    """
+
+    name: InitVar[SessionName]
     actor: Any
     using: str
     via: str = ""
@@ -67,6 +74,12 @@ class Timeline:
 
     reason: str | None = field(default=None, repr=False)
     """The reason of the change, for the audit trail; a setting says which changes require one."""
+
+    session: Session = field(init=False)
+
+    def __post_init__(self, name: SessionName) -> None:
+        # A frozen class: the name is resolved once.
+        object.__setattr__(self, "session", read_named(name, self.using))
 
     def fork(
         self,

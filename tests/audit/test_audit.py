@@ -12,7 +12,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from django_agent_sessions import audit
-from django_agent_sessions.exceptions import AuditError
+from django_agent_sessions.exceptions import AuditError, ConfigurationError
 from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 
@@ -87,6 +87,40 @@ def test_whoever_is_acting_is_recorded_unless_somebody_else_is_named(ada, bob):
 
     actors = dict(AuditEvent.objects.values_list("action", "actor"))
     assert actors == {"read": "ada", "held": "bob", "released": "a program", "exported": ""}
+
+
+def test_a_username_is_no_actor(ada, store):
+    session = store.open("s")
+
+    with pytest.raises(ConfigurationError, match="pass the user as actor"):
+        audit.record(Action.READ, actor="ada")
+    with audit.acting("ada"), pytest.raises(ConfigurationError, match="pass the user as actor"):
+        audit.record(Action.READ)
+    with (
+        audit.acting("ada"),
+        pytest.raises(ConfigurationError, match="pass the user as actor"),
+        transaction.atomic(),
+    ):
+        Session.objects.get(pk=session.id).delete()
+
+    assert Session.objects.filter(pk=session.id).exists()
+    assert not AuditEvent.objects.exists()
+
+
+@pytest.mark.parametrize("actor", [5, b"ada", ["ada"]])
+def test_neither_is_another_value(actor):
+    with pytest.raises(ConfigurationError, match="must be a user, or a text"), audit.acting(actor):
+        pytest.fail("not reached")
+    with pytest.raises(ConfigurationError, match="must be a user, or a text"):
+        audit.record(Action.READ, actor=actor)
+
+
+def test_the_name_of_a_program_is_looked_up_once_in_a_block(django_assert_num_queries):
+    with audit.acting("cleaner"), django_assert_num_queries(3):
+        audit.record(Action.READ)
+        audit.record(Action.READ)
+
+    assert [*AuditEvent.objects.values_list("actor", flat=True)] == ["cleaner"] * 2
 
 
 def test_who_acts_is_forgotten_after_an_error(ada):

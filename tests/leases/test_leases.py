@@ -144,7 +144,9 @@ def test_a_signal_while_taking_it_gives_it_back(session, monkeypatch):
     assert is_free(session)
 
 
-def test_taking_a_free_one_is_two_statements_waiting_one_and_releasing_one(session):
+def test_taking_a_free_one_is_two_statements_waiting_one_and_releasing_one(session, store):
+    session = store.get(session)
+
     def count(function):
         with CaptureQueriesContext(connection) as queries:
             found = function()

@@ -3,76 +3,135 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.exceptions import SynchronousOnlyOperation
 from django.utils.functional import SimpleLazyObject
 
-from django_agent_sessions import arun_orm, audit, hold, operations, redact, release, usage
-from django_agent_sessions.exceptions import InvalidIdError, SynchronousCallError
-from django_agent_sessions.governance import reviews, session_deletion, sharing
-from django_agent_sessions.governance.erasure import erase
-from django_agent_sessions.governance.redaction import Find, aredact, descendants_of, originals
-from django_agent_sessions.governance.retention import prune
-from django_agent_sessions.interchange.importing import import_sessions
-from django_agent_sessions.interchange.jsonl_export import export_sessions
-from django_agent_sessions.interchange.markdown import export_markdown
-from django_agent_sessions.interchange.person_export import export_person
+from django_agent_sessions import arun_orm, hold
+from django_agent_sessions import store as store_module
+from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.exceptions import SynchronousCallError
+from django_agent_sessions.governance.redaction import Find, aredact
+from django_agent_sessions.integrity import Check
+from django_agent_sessions.leases import Lease
+from django_agent_sessions.leases.held_lease import HeldLease
 from django_agent_sessions.models import Session
-from django_agent_sessions.queries import search
-from django_agent_sessions.store import BranchNames, Feedback, SessionStore
+from django_agent_sessions.store import BranchNames, Feedback, GroupedAppend, SessionStore
 from django_agent_sessions.testing import make_session
+from django_agent_sessions.timeline import Timeline
+from tests.processes import ROOT
 
 from .test_async import KINDS, SYNC, public_methods
 
-SERVICES: list[Callable[..., Any]] = [
-    hold,
-    release,
-    redact,
-    descendants_of,
-    originals.purge_originals,
-    session_deletion.delete,
-    erase,
-    prune,
-    export_person,
-    export_sessions,
-    export_markdown,
-    import_sessions,
-    search.find_sessions,
-    search.find_messages,
-    audit.record,
-    audit.purge,
-    sharing.add_participant,
-    sharing.remove_participant,
-    sharing.create_link,
-    sharing.revoke_link,
-    sharing.find_link,
-    sharing.owner_for,
-    reviews.add_note,
-    reviews.edit_note,
-    reviews.delete_note,
-    reviews.set_labels,
-    reviews.set_state,
-    reviews.assign,
-    usage.roll_up,
-    usage.rebuild,
-    usage.daily,
-    usage.top,
-    usage.by_owner,
-    usage.by_month,
-    usage.daily_ratings,
-    usage.ratings_by,
-    usage.counted_until,
-    usage.first_day,
-    operations.start,
-    operations.cancel,
-    operations.resume,
-    operations.run,
-    operations.run_waiting,
-]
+# Functions that query no database in the calling thread.
+PURE = {
+    "adapters.openai_agents.trace_config",
+    "audit.acting",
+    *(f"content.detectors.{name}" for name in ("available", "detect", "labels", "load", "names")),
+    *(
+        f"content.dialects.{name}"
+        for name in (
+            *("all_dialects", "client_written", "configure", "displayable", "get", "labels"),
+            *("load", "node_messages", "recognize", "vocabulary"),
+        )
+    ),
+    "content.work_budget.limit_work",
+    "db.bridge.joined",
+    "db.bridge.register_waiting_call",
+    "governance.redaction.request_budget",
+    # They return functions for `import_sessions`.
+    "interchange.owners_from_csv",
+    "interchange.owners_from_function",
+    "interchange.owners_from_source",
+    "models.cascade_unless_held",
+    "operations.run_in_thread",
+    "rest.chat.ai_sdk.chat_urls",
+    "rest.lifespan.end_answers_at_shutdown",
+    # For sync code below a running loop, such as an agent's tool.
+    "run_orm",
+    "serving.middleware.acting_user",
+    "store.session_record",
+    "store.with_ids",
+    *(f"telemetry.{name}" for name in ("session_context", "start_recording", "stop_recording")),
+    *(f"testing.{name}" for name in ("columns_containing", "error_texts", "files_containing")),
+    *(f"usage.{name}" for name in ("amount", "midnight", "percentile", "today", "total")),
+    "values.run_context.run_context",
+}
+TWINS = {"acquire": "aacquire", "check": "acheck", "redact": "aredact"}
+
+
+def public_functions() -> dict[str, Callable[..., Any]]:
+    """Return all functions that the reference describes or a public module exports."""
+    found: dict[str, Callable[..., Any]] = {}
+    for module, name in public_names():
+        value = getattr(import_module(module), name)
+        if inspect.isroutine(value) and value not in found.values():
+            dotted = f"{module}.{name}".removeprefix("django_agent_sessions.")
+            found[dotted] = value
+    return found
+
+
+def public_names() -> list[tuple[str, str]]:
+    exported = [(module, name) for module in PUBLIC for name in names_in(module)]
+    described = []
+    for page in sorted((ROOT / "docs/reference").glob("*.md")):
+        module = ""
+        for line in page.read_text().splitlines():
+            if found := re.match(r"\.\. (?:currentmodule|automodule):: (\S+)", line):
+                module = found[1]
+            elif found := re.match(r"\.\. autofunction:: (\S+)", line):
+                dotted = found[1] if "." in found[1] else f"{module}.{found[1]}"
+                described.append((dotted.rpartition(".")[0], dotted.rpartition(".")[2]))
+    return sorted({*exported, *described})
+
+
+def names_in(module: str) -> Iterable[str]:
+    return getattr(import_module(module), "__all__", ())
+
+
+PUBLIC = re.findall(
+    r"^\| `(django_agent_sessions[\w.]*)` \|",
+    (ROOT / "docs/reference/index.md").read_text(),
+    re.MULTILINE,
+)
+FUNCTIONS = public_functions()
+SERVICES: dict[str, Callable[..., Any]] = {
+    **{
+        name: function
+        for name, function in FUNCTIONS.items()
+        if name not in PURE and not inspect.iscoroutinefunction(function)
+    },
+    "integrity.Check.run": lambda: Check().run(),
+    **{
+        f"Timeline.{name}": functools.partial(method, None)
+        for name, method in public_methods(Timeline).items()
+    },
+}
+
+
+def test_the_functions_that_query_nothing_exist():
+    assert FUNCTIONS.keys() >= PURE
+    assert len(SERVICES) > 50
+
+
+def test_each_part_of_the_store_is_tried():
+    parts = {
+        value
+        for name in names_in("django_agent_sessions.store")
+        if inspect.isclass(value := getattr(store_module, name)) and public_methods(value)
+    }
+
+    # A grouped append runs in the package's threads.
+    assert parts == {*KINDS, Feedback, BranchNames, GroupedAppend}
 
 
 @pytest.mark.parametrize(("kind", "name"), SYNC)
@@ -95,12 +154,26 @@ async def test_a_method_without_a_twin_names_arun_orm():
         BranchNames(SessionStore()).find(None, "x")  # type: ignore[arg-type] # never read
 
 
-@pytest.mark.parametrize("service", SERVICES, ids=lambda each: each.__name__)
-async def test_a_service_names_what_to_await(service):
-    advice = "aredact" if service is redact else rf"arun_orm\({service.__name__}"
+@pytest.mark.parametrize("name", SERVICES)
+async def test_a_service_names_what_to_await(name):
+    function = name.rpartition(".")[2]
+    advice = TWINS.get(function) or rf"arun_orm\(([A-Z]\w+\.)?{function}"
 
     with pytest.raises(SynchronousCallError, match=f"await {advice}"):
-        service()
+        SERVICES[name]()
+
+
+async def test_a_lease_is_released_by_its_async_twin():
+    with pytest.raises(SynchronousCallError, match=r"await arelease\(\)"):
+        Lease(HeldLease(uuid4(), seconds=1, using="default")).release()
+
+
+async def test_a_sync_block_of_an_adapter_names_the_async_one():
+    with (
+        pytest.raises(SynchronousCallError, match="use `async with`"),
+        DjangoSession("s", exclusive=True),
+    ):
+        pytest.fail("not reached")
 
 
 async def test_the_error_is_the_one_that_django_raises_and_ours():
@@ -113,13 +186,6 @@ def test_no_twin_is_guarded_itself():
         for name, method in public_methods(kind).items():
             if asyncio.iscoroutinefunction(method):
                 assert not hasattr(kind, f"a{name}")
-
-
-async def test_the_environment_variable_of_django_switches_it_off(monkeypatch):
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-
-    with pytest.raises(InvalidIdError):
-        SessionStore().find("")
 
 
 @pytest.mark.django_db(transaction=True)

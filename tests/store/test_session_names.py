@@ -11,11 +11,15 @@ from uuid import uuid4
 import pytest
 from django.contrib.auth.models import User
 
+from django_agent_sessions import audit, leases
 from django_agent_sessions.exceptions import InvalidIdError, SessionNotFoundError
 from django_agent_sessions.governance import legal_hold, reviews, session_deletion, sharing
 from django_agent_sessions.governance.redaction import Find, descendants_of, redact
-from django_agent_sessions.models import Review, Session
+from django_agent_sessions.governance.retention import deletion_date
+from django_agent_sessions.interchange import export_markdown
+from django_agent_sessions.models import AuditEvent, Review, Session
 from django_agent_sessions.queries.search import find_messages
+from django_agent_sessions.rest.chat.ai_sdk import page_of
 from django_agent_sessions.store import (
     Agents,
     Branches,
@@ -27,9 +31,14 @@ from django_agent_sessions.store import (
     Snapshots,
     Turns,
 )
+from django_agent_sessions.store._objects import ObjectStore
+from django_agent_sessions.store.snapshots import SnapshotStorageStore
 from django_agent_sessions.testing import make_session
+from django_agent_sessions.timeline import Timeline
 from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import Usage
+
+from .test_event_loops import FUNCTIONS
 
 pytestmark = pytest.mark.django_db
 
@@ -64,8 +73,23 @@ METHODS: dict[str, Named] = {
     "MultiAgents.list": lambda store, name: len(store.multi_agents.list(name)),
     "MultiAgents.update": lambda store, name: store.multi_agents.update(name, "graph", {}),
     "Feedback.list": lambda store, name: len(store.feedback.list(name)),
+    "ObjectStore.write_object": lambda store, name: objects(store).write_object(
+        "k", b"x", session=name
+    ),
+    "ObjectStore.read_object": lambda store, name: objects(store).read_object("k", session=name),
+    "ObjectStore.delete_object": lambda store, name: objects(store).delete_object(
+        "k", session=name
+    ),
+    "ObjectStore.delete_session_if_empty": lambda store, name: objects(
+        store
+    ).delete_session_if_empty(name),
 }
+OTHERS = {"trace_config", "session_context", "make_session"}
 FINDS = ["SessionStore.find", "SessionStore.delete", "SessionStore.touch"]
+FINDS += ["ObjectStore.delete_session_if_empty"]
+DELETES = ["SessionStore.delete", "ObjectStore.delete_session_if_empty"]
+# Without a session: all feedback, the store's own objects, and an event of no session.
+OPTIONAL = {"Feedback.list", "record", *(m for m in METHODS if m.endswith("_object"))}
 LISTS = ["Sessions.ancestors", "Sessions.descendants", "Feedback.list"]
 
 SERVICES: dict[str, Callable[[Any, User], Any]] = {
@@ -80,10 +104,18 @@ SERVICES: dict[str, Callable[[Any, User], Any]] = {
     "revoke_link": lambda name, bob: sharing.revoke_link(name, uuid4()),
     "owner_for": lambda name, bob: sharing.owner_for(User.objects.get(username="ada"), name),
     "add_note": lambda name, bob: bool(reviews.add_note(name, "n", author=bob)),
+    "edit_note": lambda name, bob: with_note(name, bob, reviews.edit_note, "new"),
+    "delete_note": lambda name, bob: with_note(name, bob, reviews.delete_note),
     "set_labels": lambda name, bob: reviews.set_labels(name, ["l"], actor=bob),
     "set_state": lambda name, bob: reviews.set_state(name, Review.State.OPEN, actor=bob),
     "assign": lambda name, bob: reviews.assign(name, None, actor=bob),
     "find_messages": lambda name, bob: len(find_messages(name, "Hello")),
+    "acquire": lambda name, bob: leases.acquire(name, wait=0).release(),
+    "deletion_date": lambda name, bob: deletion_date(name),
+    "export_markdown": lambda name, bob: len("".join(export_markdown(name))) > 100,
+    "page_of": lambda name, bob: len(page_of(name).messages),
+    "record": lambda name, bob: audit.record(AuditEvent.Action.READ, session=name).action,
+    "Timeline": lambda name, bob: Timeline(name, bob, "default").fork()[1],
 }
 
 
@@ -109,6 +141,15 @@ def shares(settings):
     settings.AGENT_SESSIONS = {"SHARE_LINKS": True, "SHARE_LINK_SECONDS": 2 * 86400}
 
 
+def with_note(name: Any, author: User, change: Callable[..., Any], *values: str) -> Any:
+    note = reviews.add_note(name, "n", author=author)
+    return change(name, note, *values, author=author)
+
+
+def objects(store: SessionStore) -> SnapshotStorageStore:
+    return SnapshotStorageStore(store)
+
+
 def names_a_session(method: Any) -> bool:
     parameters = inspect.signature(method).parameters.values()
     return any("SessionName" in str(each.annotation) for each in parameters)
@@ -118,12 +159,27 @@ def test_every_method_that_takes_a_session_is_tried_here():
     kinds = (SessionStore, Sessions, Agents, MultiAgents, Messages, Turns, Branches, Snapshots)
     found = {
         f"{kind.__name__}.{name}"
-        for kind in (*kinds, Feedback)
+        for kind in (*kinds, Feedback, ObjectStore)
         for name, method in inspect.getmembers(kind, inspect.isfunction)
         if names_a_session(method) and not inspect.iscoroutinefunction(method)
+        if not name.startswith("_")
     }
 
     assert found == METHODS.keys()
+
+
+def test_every_service_that_takes_a_session_is_tried_here():
+    found = {
+        name.rpartition(".")[2]: function
+        for name, function in FUNCTIONS.items()
+        if {"session", "session_id"} & inspect.signature(function).parameters.keys()
+    }
+
+    # An SDK's object, the attribute of a span, and the id of a new session.
+    found = {k: v for k, v in found.items() if k not in OTHERS}
+    assert {*found} - SERVICES.keys() == {"aacquire", "aredact"}
+    assert SERVICES.keys() - found == {"Timeline", "delete"}
+    assert not [name for name, service in found.items() if not names_a_session(service)]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -136,7 +192,7 @@ def test_a_method_does_the_same_by_whatever_name(row, ada, method, name):
 
     assert METHODS[method](store, NAMES[name](row)) == expected
 
-    if method == "SessionStore.delete":
+    if method in DELETES:
         assert Session.objects.count() == 0
     elif method != "Sessions.fork":
         assert Session.objects.count() == 2
@@ -151,6 +207,31 @@ def test_a_record_of_before_a_change_of_the_owner_names_the_session(row, ada, bo
     store.multi_agents.create(reference, "graph", {})
 
     assert METHODS[method](store, before) == METHODS[method](store, reference.pk)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_uuid_that_is_only_a_session_id_names_the_session(row, ada, method):
+    store, name = SessionStore(owner=ada), uuid4()
+    Session.objects.filter(pk=row.pk).update(session_id=str(name))
+    reference = make_session("Hello", "Hi", owner=ada, session_id="card-2")
+    store.multi_agents.create(reference, "graph", {})
+    expected = METHODS[method](store, store.get(reference.pk))
+
+    assert METHODS[method](store, name) == expected
+    assert Session.objects.exclude(session_id="card-2").filter(pk=row.pk).exists() == (
+        method not in DELETES
+    )
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_takes_a_uuid_that_is_only_a_session_id(row, ada, bob, service):
+    name = uuid4()
+    Session.objects.filter(pk=row.pk).update(session_id=str(name))
+    reference = make_session("Hello", "Hi", owner=ada, session_id="card-2")
+
+    assert SERVICES[service](name, bob) == SERVICES[service](reference.pk, bob)
+    if service == "record":
+        assert AuditEvent.objects.filter(session=row.pk).count() == 1
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -187,8 +268,8 @@ def test_no_name_reaches_the_session_of_another_owner(row, ada, bob, method, nam
 @pytest.mark.parametrize("wrong", [None, 5, b"card-1", ["card-1"], object()])
 @pytest.mark.parametrize("method", METHODS)
 def test_another_value_is_refused_with_words(row, ada, method, wrong):
-    if wrong is None and method == "Feedback.list":
-        return  # Without a session it lists all feedback.
+    if wrong is None and method in OPTIONAL:
+        return
 
     with pytest.raises(InvalidIdError, match="pass its record, its model instance") as caught:
         METHODS[method](SessionStore(owner=ada), wrong)
@@ -199,6 +280,8 @@ def test_another_value_is_refused_with_words(row, ada, method, wrong):
 @pytest.mark.parametrize("wrong", [None, 5, b"card-1"])
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_refuses_another_value_with_words(row, bob, service, wrong):
+    if wrong is None and service in OPTIONAL:
+        return
     with pytest.raises(InvalidIdError, match="pass its record, its model instance"):
         SERVICES[service](wrong, bob)
 

@@ -15,7 +15,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.loop_ends import is_loop_ending
+from django_agent_sessions.db.loop_guard import refuse_in_loop
 from django_agent_sessions.exceptions import ConfigurationError, StaleSessionError
+from django_agent_sessions.models.session_names import by_key
 from django_agent_sessions.store import GroupedAppend, SessionStore
 from django_agent_sessions.values import observing
 from django_agent_sessions.values.ids import validate_id
@@ -140,7 +142,7 @@ class AdapterSession:
 
     def after_run(self, session: UUID, usage: Usage) -> None:
         """Add the usage of a run that ended to the session's counters."""
-        self.store.touch(session, usage)
+        self.store.touch(by_key(session), usage)
 
     # --- exclusive runs ----------------------------------------------------------------------
 
@@ -172,8 +174,9 @@ class ExclusiveBlock:
         self._key = key
 
     def __enter__(self) -> None:
+        refuse_in_loop("`with`", "use `async with`")
         session = bridge.run_sync(self._session.open, using=self._session.using)
-        self._runs.begin(session.id, self._session.using, self._key)
+        self._runs.begin(session, self._session.using, self._key)
 
     def __exit__(self, *error: object) -> None:
         self._runs.end(self._key)
@@ -181,7 +184,7 @@ class ExclusiveBlock:
     # Not a generator: an SDK may leave a loop in which no async generator can be started.
     async def __aenter__(self) -> None:
         session = await bridge.run_async(self._session.open, using=self._session.using)
-        await self._runs.abegin(session.id, self._session.using, self._key)
+        await self._runs.abegin(session, self._session.using, self._key)
 
     async def __aexit__(self, *error: object) -> None:
         await self._runs.aend(self._key)

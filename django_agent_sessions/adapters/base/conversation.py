@@ -13,6 +13,7 @@ from django.db import transaction
 
 from django_agent_sessions.content import masking
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
+from django_agent_sessions.models.session_names import by_key
 from django_agent_sessions.store import DEFAULT_AGENT, SessionStore
 from django_agent_sessions.values.ids import validate_id
 from django_agent_sessions.values.records import (
@@ -253,7 +254,7 @@ class ConversationSession(AdapterSession):
         """Replace originals of redacted messages, which the object has not read itself."""
         memory, stored = self.memory, self.store.messages
         if memory.ancestors is None:
-            memory.ancestors = self.store.sessions.ancestors(agent.session)
+            memory.ancestors = self.store.sessions.ancestors(by_key(agent.session))
         # A redaction in an ancestor does not change the epoch of its forks.
         at = None if memory.ancestors or not memory.epoch else (agent.session, memory.epoch)
         if not memory.ancestors and at in (None, memory.no_originals):

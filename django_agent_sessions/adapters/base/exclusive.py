@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from typing import TypeVar
-from uuid import UUID
 
 from django_agent_sessions import leases
 from django_agent_sessions.exceptions import ConfigurationError, SessionBusyError
+from django_agent_sessions.models.session_names import SessionName
 
 R = TypeVar("R")
 
@@ -31,15 +31,15 @@ class ExclusiveRuns:
         held = self._leases.get(key)
         return held[-1] if held else None
 
-    def begin(self, session: UUID, using: str, key: Hashable = None) -> None:
+    def begin(self, session: SessionName, using: str, key: Hashable = None) -> None:
         """Wait for the session's lease; raise ``SessionBusyError`` after ``wait`` seconds."""
         self.add(leases.acquire(session, wait=self._wait, using=using), key)
 
-    async def abegin(self, session: UUID, using: str, key: Hashable = None) -> None:
+    async def abegin(self, session: SessionName, using: str, key: Hashable = None) -> None:
         """Async version of :meth:`begin`."""
         self.add(await self.acquire(session, using), key)
 
-    async def acquire(self, session: UUID, using: str, *, keep: bool = True) -> leases.Lease:
+    async def acquire(self, session: SessionName, using: str, *, keep: bool = True) -> leases.Lease:
         """Wait for the session's lease and return it, for :meth:`add`."""
         return await leases.aacquire(session, wait=self._wait, using=using, keep=keep)
 
@@ -50,7 +50,7 @@ class ExclusiveRuns:
     def end(self, key: Hashable = None) -> None:
         """Release the lease of a run, if it has one."""
         if (lease := self._remove(key)) is not None:
-            lease.release()
+            lease.give_back()
 
     async def aend(self, key: Hashable = None) -> None:
         """Async version of :meth:`end`."""

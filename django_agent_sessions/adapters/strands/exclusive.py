@@ -114,7 +114,7 @@ class RunLeases:
             await self._runs.aend(key)
         using = self._work.store.using
         session = await bridge.run_async(self._work.open, using=using)
-        lease = await self._runs.acquire(session.id, using, keep=False)
+        lease = await self._runs.acquire(session, using, keep=False)
         try:
             await catch_up()
         except BaseException:

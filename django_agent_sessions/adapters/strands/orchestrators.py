@@ -120,7 +120,7 @@ class Orchestrators:
             # A copy, because the orchestrator continues to modify parts of the state.
             self._written_states[multi_agent_id] = copy.deepcopy(state)
         if ended:
-            self._store.touch(session.id, self._uncounted_usage(multi_agent_id))
+            self._store.touch(session, self._uncounted_usage(multi_agent_id))
 
     def _read_or_make(self, multi_agent_id: str, state: dict[str, Any]) -> dict[str, Any] | None:
         session = self._session()

@@ -84,7 +84,7 @@ def _search(
         if not viewer.can_redact:
             return
         result = redact(
-            key,
+            viewer.session,
             scope,
             reason="",
             dry_run=True,

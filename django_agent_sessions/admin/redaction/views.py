@@ -80,7 +80,7 @@ def _count_forks(viewer: Viewer) -> int:
 
     The forks are redacted all or not at all. Return 0 if the user may not redact all of them.
     """
-    keys = descendants_of(viewer.session.pk, using=viewer.using)
+    keys = descendants_of(viewer.session, using=viewer.using)
     if not keys:
         return 0
     redactable = reach(viewer.request, SessionPermission.READ, SessionPermission.REDACT)
@@ -95,7 +95,7 @@ def _confirm_response(viewer: Viewer, form: ScopeForm) -> HttpResponse:
         return _preview_response(viewer, form, why=reason_form)
     try:
         result = redact(
-            viewer.session.pk,
+            viewer.session,
             form.scope(),
             reason=reason_form.cleaned_data["reason"],
             actor=viewer.request.user,
@@ -155,7 +155,7 @@ def _preview_response(
 ) -> HttpResponse:
     """Search, show the preview, and record that it is read."""
     result = redact(
-        viewer.session.pk,
+        viewer.session,
         form.scope(),
         reason="",
         dry_run=True,

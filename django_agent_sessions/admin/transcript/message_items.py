@@ -181,7 +181,7 @@ def original(viewer: Viewer, message: UUID) -> HttpResponse:
     reason = viewer.request.POST.get("reason", "").strip()
     if len(reason) < MIN_ACCESS_REASON:
         return render(error=_("Enter a short reason for viewing the original."))
-    audit.record(
+    audit.record_checked(
         AuditEvent.Action.ORIGINAL_VIEWED,
         session=viewer.session.pk,
         target=message,

@@ -148,7 +148,7 @@ class Viewer:
     def record(self, target: UUID | None, **details: Any) -> None:
         """Record a reading, unless the content is hidden or the viewer is the owner."""
         if self.can_read and not self.is_owner:
-            audit.record(
+            audit.record_checked(
                 AuditEvent.Action.READ,
                 session=self.session.pk,
                 target=target,

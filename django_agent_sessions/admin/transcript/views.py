@@ -98,11 +98,11 @@ def find(viewer: Viewer) -> HttpResponse:
 
 
 def _search(viewer: Viewer, query: str) -> list[Any]:
-    keys = search.find_messages(viewer.session.pk, query, using=viewer.using)
+    keys = search.find_messages(viewer.session, query, using=viewer.using)
     if not viewer.is_owner:
         # The hits show excerpts, so record which messages were read.
         ends = {"first": str(keys[0]), "last": str(keys[-1])} if keys else {}
-        audit.record(
+        audit.record_checked(
             AuditEvent.Action.SEARCHED,
             session=viewer.session.pk,
             actor=viewer.request.user,

@@ -17,6 +17,7 @@ from django_agent_sessions.governance.operation_erasure import mask_operations
 from django_agent_sessions.governance.session_change import SessionChange
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.querysets import groups_of_keys
+from django_agent_sessions.models.session_names import by_key
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.contents import (
     increment_redaction_epoch,
@@ -141,7 +142,7 @@ class RedactionPlan:
 
     def _fork_keys(self) -> list[UUID]:
         store = SessionStore(owner=EVERYBODY, using=self._using)
-        keys = store.sessions.descendants(self._session)
+        keys = store.sessions.descendants(by_key(self._session))
         if self._within is None:
             return keys
         reached: set[UUID] = set()

@@ -256,7 +256,7 @@ class _Export:
                 self.line.show(self.done, pluralize(self.done, "session"))
 
     def _record(self, session: Session) -> None:
-        audit.record(
+        audit.record_checked(
             AuditEvent.Action.EXPORTED,
             session=session.pk,
             actor=self.actor,

@@ -38,6 +38,7 @@ from django_agent_sessions.management.terminal import (
     pluralize,
 )
 from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.models.session_names import by_key
 
 
 class Command(StoppableCommand):
@@ -132,7 +133,7 @@ class _Run:
 
     def redact(self, session: UUID) -> Redaction:
         return redact(
-            session,
+            by_key(session),
             *self.scopes,
             reason=self.options["reason"],
             actor=self.actor,
@@ -178,7 +179,7 @@ class _Run:
         show = self.options["show"]
         for part in result.sessions:
             if show and part.hits:
-                audit.record(
+                audit.record_checked(
                     AuditEvent.Action.READ,
                     session=part.session,
                     actor=self.actor,

@@ -133,7 +133,7 @@ class ConversationViewSet(MessageListMixin, viewsets.GenericViewSet[Any]):
 
     def _scope(self, row: Session, reading: MessageContext) -> MessageQuery:
         name, query = self.request.query_params.get(AGENT), search_query(self.request)
-        only = frozenset(find_messages(row.pk, query, using=self.using)) if query else None
+        only = frozenset(find_messages(row, query, using=self.using)) if query else None
         if name is None:
             return MessageQuery(row, only=only, main=True)
         keys = [key for key, (agent_id, _) in reading.agents.items() if agent_id == name]

@@ -244,7 +244,7 @@ class SessionViewSet(SessionDetailAPI):
                 require_match(
                     request, self.representation(self.row_of(self.accessible_sessions(pk=session)))
                 )
-            self._store(row).sessions.update(row.pk, **fields)
+            self._store(row).sessions.update(row, **fields)
             self.record_access(row, view="change")
         return etag_response(
             request, self.representation(self.row_of(self.accessible_sessions(pk=session)))
@@ -260,7 +260,7 @@ class SessionViewSet(SessionDetailAPI):
         """Delete a session with all its messages, unless it is under legal hold."""
         row = self.session(session, SessionPermission.DELETE)
         if not session_deletion.delete(
-            row.pk, reason=self.read_reason(), actor=request.user, via="api", using=self.using
+            row, reason=self.read_reason(), actor=request.user, via="api", using=self.using
         ):
             raise Http404
         return Response(status=status.HTTP_204_NO_CONTENT)
@@ -453,7 +453,7 @@ class SessionViewSet(SessionDetailAPI):
         needed = [SessionPermission.READ, *([SessionPermission.CHANGE] if fields else [])]
         if row is None or not self.has_permissions(row, *needed):
             raise Http404
-        return (store.sessions.update(record.id, **fields) if fields else record), False
+        return (store.sessions.update(record, **fields) if fields else record), False
 
     def _record_listing(self, rows: Sequence[Any], *, searched: bool) -> None:
         """Record that titles of other users' sessions are about to be shown."""

@@ -94,7 +94,7 @@ class ParticipantViewSet(_SharingAPI):
         fields = self.read_body(ParticipantRequest)
         try:
             participant = sharing.add_participant(
-                row.pk,
+                row,
                 fields["user"],
                 fields["role"],
                 actor=request.user,
@@ -119,7 +119,7 @@ class ParticipantViewSet(_SharingAPI):
         leaves = user is not None and str(user) == str(request.user.pk)
         if user is None or not (leaves or self.has_permissions(row, SessionPermission.SHARE)):
             raise Http404
-        sharing.remove_participant(row.pk, user, actor=request.user, via="api", using=self.using)
+        sharing.remove_participant(row, user, actor=request.user, via="api", using=self.using)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
@@ -157,7 +157,7 @@ class ShareLinkViewSet(_SharingAPI):
             hint = f"Must be at most {settings.SHARE_LINK_SECONDS}."
             raise ValidationError({"seconds": [hint]})
         link, token = sharing.create_link(
-            row.pk, timedelta(seconds=seconds), actor=request.user, via="api", using=self.using
+            row, timedelta(seconds=seconds), actor=request.user, via="api", using=self.using
         )
         shown: Any = link
         shown.url = request.build_absolute_uri(self._path(token))
@@ -169,7 +169,7 @@ class ShareLinkViewSet(_SharingAPI):
     def destroy(self, request: Any, session: UUID, link: UUID) -> Response:
         """Revoke a link: from now on it shows nothing."""
         row = self.shared_session(session)
-        if not sharing.revoke_link(row.pk, link, actor=request.user, via="api", using=self.using):
+        if not sharing.revoke_link(row, link, actor=request.user, via="api", using=self.using):
             raise Http404
         return Response(status=status.HTTP_204_NO_CONTENT)
 

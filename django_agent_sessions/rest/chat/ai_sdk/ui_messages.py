@@ -15,8 +15,10 @@ from uuid import UUID
 from django_agent_sessions.content import dialects
 from django_agent_sessions.content.dialects import Dialect, Part, PartKind, TranscriptBlock
 from django_agent_sessions.content.paths import Path
-from django_agent_sessions.models import Session, SessionAgent
+from django_agent_sessions.db.loop_guard import sync_only
+from django_agent_sessions.models import SessionAgent
 from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.models.session_names import SessionName, read_named
 from django_agent_sessions.models.stored_text import visible_beginning
 from django_agent_sessions.queries import message_pages
 from django_agent_sessions.queries.message_pages import MessagePreview, MessageQuery
@@ -56,8 +58,9 @@ class Page:
     """The ``before`` of the previous page; ``None`` at the start of the conversation."""
 
 
+@sync_only
 def page_of(
-    session: Session,
+    session: SessionName,
     *,
     before: UUID | None = None,
     limit: int = message_pages.MESSAGES_PER_PAGE,
@@ -77,6 +80,7 @@ def page_of(
     Returns:
         The page.
     """
+    session = read_named(session)
     agents = SessionAgent.objects.using(MessageQuery(session).using).filter(session=session)
     formats = {key: dialects.get(name) for key, name in agents.values_list("id", "dialect")}
     client_agents = {key for key, dialect in formats.items() if dialect.is_client_written}

@@ -213,7 +213,7 @@ class ThreadWriter:
         for key, link in links.items():
             if key not in found and link.parent_id in gone:
                 self._link(current, agent, key, _nearest(link.parent_id, gone))
-        self._store.touch(row.pk, Usage())
+        self._store.touch(row, Usage())
         current.changed = True
 
     def _link(
@@ -262,7 +262,7 @@ class ThreadWriter:
         self._store.messages.update(
             agent, message.position, payload, epoch=row.redaction_epoch, key=message.key
         )
-        self._store.touch(row.pk, Usage())
+        self._store.touch(row, Usage())
         current.changed = True
 
     def _client_agent(self, row: Session, message: StoredThreadMessage) -> AgentRecord:

@@ -153,7 +153,7 @@ def set_title(store: SessionStore, session: Session, title: str) -> str:
         row = current.session
         if row.title or row.redaction_epoch != session.redaction_epoch:
             return str(row.title)
-        return store.sessions.update(key, title=title, title_derived=True).title
+        return store.sessions.update(row, title=title, title_derived=True).title
 
     what = f"setting the title of session {key}"
     return change(key, apply, what=what, using=store.using).result

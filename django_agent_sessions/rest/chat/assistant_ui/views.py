@@ -126,7 +126,7 @@ class ThreadsView(AssistantUIView):
         if not created:
             self.session(record.id, SessionPermission.CHANGE if updates else SessionPermission.READ)
         if updates:
-            store.sessions.update(record.id, **updates)
+            store.sessions.update(record, **updates)
         code = status.HTTP_201_CREATED if created else status.HTTP_200_OK
         return Response({"thread_id": str(record.id)}, status=code)
 
@@ -156,14 +156,14 @@ class ThreadView(AssistantUIView):
         """Change the title or the metadata of a thread, or archive or unarchive it."""
         row = self.session(thread, SessionPermission.CHANGE)
         changes: Any = _changes(self.read_body(ThreadRequest))
-        self.store_of(row).sessions.update(row.pk, **changes)
+        self.store_of(row).sessions.update(row, **changes)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     def delete(self, request: Any, thread: UUID) -> Response:
         """Delete a thread with all its messages."""
         row = self.session(thread, SessionPermission.DELETE)
         if not session_deletion.delete(
-            row.pk, reason=self.read_reason(), actor=request.user, via="api", using=self.using
+            row, reason=self.read_reason(), actor=request.user, via="api", using=self.using
         ):
             raise Http404
         return Response(status=status.HTTP_204_NO_CONTENT)
