@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 from agents import Agent, RunConfig, Runner
@@ -20,8 +22,36 @@ from django_agent_sessions.adapters.openai_agents.echo import EchoModel as OpenA
 from django_agent_sessions.adapters.strands.echo import EchoModel as StrandsEcho
 from tests.docs.recipes import pasted
 
-first_word_was_read = threading.Event()
-"""Set by the test's client: a model that waits for it has an answer that arrives in parts."""
+CLIENT_FILE = "TEST_CLIENT_FILE"
+"""The variable of the environment with a file that says the same to another process."""
+
+
+class _Read(threading.Event):
+    """Whether the test's client has read the first word of an answer.
+
+    A model that waits for it has an answer that arrives in parts.
+    """
+
+    def is_set(self) -> bool:
+        return self._file.exists() if self._file else super().is_set()
+
+    def set(self) -> None:
+        if self._file:
+            self._file.touch()
+        super().set()
+
+    def clear(self) -> None:
+        if self._file:
+            self._file.unlink(missing_ok=True)
+        super().clear()
+
+    @property
+    def _file(self) -> Path | None:
+        name = os.environ.get(CLIENT_FILE)
+        return Path(name) if name else None
+
+
+first_word_was_read = _Read()
 
 
 async def _wait_for_the_client() -> None:
