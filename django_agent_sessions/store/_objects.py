@@ -9,7 +9,11 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from django_agent_sessions.content.dialects import STRANDS, STRANDS_NODE
-from django_agent_sessions.exceptions import ConfigurationError, InvalidIdError
+from django_agent_sessions.exceptions import (
+    ConfigurationError,
+    InvalidIdError,
+    SessionNotFoundError,
+)
 from django_agent_sessions.models import (
     Session,
     SessionAgent,
@@ -29,7 +33,7 @@ from django_agent_sessions.values.records import SessionRecord
 from ._base import retry_reads, tracked_atomic, write
 from ._object_bytes import read_bytes, write_bytes
 from ._queries import lock_session_row
-from ._session_names import find_in_reach, given_session
+from ._session_names import require_session
 from ._store import StoreOperations
 
 _MAX_KEY_LENGTH = 700
@@ -123,9 +127,9 @@ class ObjectStore(StoreOperations):
 
         A session with messages of other programs stays.
         """
-        key = find_in_reach(self._context, session)
-
-        if key is None:
+        try:
+            key = self._named(session).id
+        except SessionNotFoundError:
             return False
 
         def drop(unsure: bool) -> bool:
@@ -159,11 +163,21 @@ class ObjectStore(StoreOperations):
         if row is not None:
             refuse_if_held(row)
 
-    def _place(self, key: str, session: SessionName | None) -> tuple[SessionRecord | None, str]:
+    def _place(
+        self, key: str, session: SessionName | None
+    ) -> tuple[SessionRecord | Session | None, str]:
         """Return the object's session, if it has one, and the digest that identifies the object."""
-        row = None if session is None else given_session(self._context, session)
+        row = None if session is None else self._named(session)
         owner = self._context.reach.owner_id if row is None else row.owner_id
         return row, self._digest(key, owner)
+
+    def _named(self, session: SessionName) -> SessionRecord | Session:
+        """Return the session of an object. A record of the owner may be of another namespace."""
+        if isinstance(session, SessionRecord | Session) and self._context.reach.includes(
+            session.owner_id
+        ):
+            return session
+        return require_session(self._context, session)
 
     def _digest(self, key: str, owner: Any) -> str:
         if not key or len(key) > _MAX_KEY_LENGTH:

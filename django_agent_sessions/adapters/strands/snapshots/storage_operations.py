@@ -119,7 +119,7 @@ class StorageOperations:
             return
         was_deleted = name is not None and self._delete_snapshot(name)
         was_deleted = self._store.delete_object(key, session=session) or was_deleted
-        if was_deleted and self._store.delete_session_if_empty(session.id):
+        if was_deleted and self._store.delete_session_if_empty(session):
             self._forget_session(namespace, session_id)
 
     def list(self, prefix: str) -> list[str]:
