@@ -6,7 +6,7 @@ has removed them meanwhile, only this tells that they were written.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -59,9 +59,17 @@ def removed_positions(
     rows = agents._base_manager.using(using).filter(pk=agent)
     text = rows.values_list("removed_messages", flat=True).first() or ""
     wanted = {key.hex: key for key in keys}
-    entries = (text[start : start + _LENGTH] for start in range(0, len(text), _LENGTH))
     return {
         wanted[entry[:_KEY_LENGTH]]: int(entry[_KEY_LENGTH:], 16)
-        for entry in entries
+        for entry in _entries(text)
         if entry[:_KEY_LENGTH] in wanted
     }
+
+
+def removed_before(text: str, key: UUID) -> bool:
+    """Return whether an agent's ``removed_messages`` have one that is as old as a key, or older."""
+    return any(entry[:_KEY_LENGTH] <= key.hex for entry in _entries(text))
+
+
+def _entries(text: str) -> Iterator[str]:
+    return (text[start : start + _LENGTH] for start in range(0, len(text), _LENGTH))

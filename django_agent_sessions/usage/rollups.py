@@ -28,9 +28,16 @@ from django.utils import timezone
 from django_agent_sessions.conf import get_settings
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.loop_guard import sync_only
-from django_agent_sessions.models import Session, SessionMessage, UsageCursor, UsageRollup
+from django_agent_sessions.models import (
+    Session,
+    SessionAgent,
+    SessionMessage,
+    UsageCursor,
+    UsageRollup,
+)
 from django_agent_sessions.models.functions import without_original
 from django_agent_sessions.models.querysets import groups_of_keys
+from django_agent_sessions.models.removed_messages import removed_before
 from django_agent_sessions.values.ids import first_id_for_time, time_of_id
 from django_agent_sessions.values.prices import cost_of
 from django_agent_sessions.values.records import add_known
@@ -351,7 +358,7 @@ def _next_messages(alias: str, after: UUID | None, end: datetime, limit: int) ->
 
 def _originals(alias: str, after: UUID | None, end: datetime, limit: int) -> list[_Message]:
     rows = SessionMessage.objects.using(alias).filter(source__isnull=True)
-    return _read(rows.filter(**_range(after, end)), "id", limit)
+    return _read(rows.filter(**_range(after, end)), "id", limit, after)
 
 
 def _copies_without_original(
@@ -366,7 +373,7 @@ def _copies_without_original(
         id__lt=_moved(first_id_for_time(end) if last is None else last, _COPY_DISTANCE),
         **({} if after is None else {"id__gt": _moved(after, -_COPY_DISTANCE)}),
     )
-    return _read(without_original(rows, every), "source", limit)
+    return _read(without_original(rows, every), "source", limit, after)
 
 
 def _moved(key: UUID, by: timedelta) -> UUID:
@@ -375,7 +382,9 @@ def _moved(key: UUID, by: timedelta) -> UUID:
     return UUID(int=min(max(key.int + (milliseconds << 80), 0), 2**128 - 1))
 
 
-def _read(rows: QuerySet[SessionMessage], key: str, limit: int) -> list[_Message]:
+def _read(
+    rows: QuerySet[SessionMessage], key: str, limit: int, after: UUID | None
+) -> list[_Message]:
     values = rows.order_by(key).values_list(
         key,
         "created_at",
@@ -393,14 +402,16 @@ def _read(rows: QuerySet[SessionMessage], key: str, limit: int) -> list[_Message
         "agent_id",
     )
     found = list(values[:limit])
-    first = _first_messages(rows.db, sorted({row[-1] for row in found if row[-2] == 0}))
+    first = _first_messages(rows.db, sorted({row[-1] for row in found if row[-2] == 0}), after)
     return [_Message._make((*row[:5], row[0] == first.get(row[-1]), *row[5:-2])) for row in found]
 
 
-def _first_messages(alias: str, agents: Sequence[UUID]) -> dict[UUID, UUID]:
+def _first_messages(alias: str, agents: Sequence[UUID], after: UUID | None) -> dict[UUID, UUID]:
     """Return the key of each agent's first message, or of its original if it is a copy.
 
-    An agent has others at the same position after a rewind or compaction of all its messages.
+    An agent has others at the same position after a rewind or compaction of all its messages. An
+    agent of which a message was removed that is not newer than ``after`` began its conversation
+    before.
     """
     first: dict[UUID, UUID] = {}
     for keys in groups_of_keys(agents):
@@ -408,6 +419,13 @@ def _first_messages(alias: str, agents: Sequence[UUID]) -> dict[UUID, UUID]:
         for agent, key, source in rows.order_by().values_list("agent_id", "pk", "source"):
             original = source or key
             first[agent] = min(original, first.get(agent, original))
+        if after is not None:
+            changed = SessionAgent.objects.using(alias).filter(
+                pk__in=keys, removed_messages__isnull=False
+            )
+            for agent, removed in changed.order_by().values_list("pk", "removed_messages"):
+                if removed and removed_before(removed, after):
+                    first.pop(agent, None)
     return first
 
 

@@ -136,6 +136,47 @@ def rewind_all_and_switch_back(store: SessionStore, agent: AgentRecord) -> None:
     store.branches.switch(agent, side.number)
 
 
+def compact_all_without_history(store: SessionStore, agent: AgentRecord) -> None:
+    rows = SessionMessage.objects.filter(agent=agent.id, branch=0).order_by("message_id")
+    epoch = store.get("talk").redaction_epoch
+    keys = list(rows.values_list("pk", flat=True))
+    summary = [{"role": "user", "content": []}]
+    store.branches.compact(agent, summary, keys, epoch=epoch, keep_history=False)
+
+
+def pop_all(store: SessionStore, agent: AgentRecord) -> None:
+    while store.pop(agent) is not None:
+        pass
+
+
+def clear(store: SessionStore, agent: AgentRecord) -> None:
+    store.clear(agent)
+
+
+@pytest.mark.parametrize("begin_again", [compact_all_without_history, pop_all, clear])
+def test_a_conversation_whose_first_message_is_gone_is_not_counted_again(store, begin_again):
+    agent = talk(store, at=timezone.now() - timedelta(hours=1))
+    for _ in range(3):
+        usage.roll_up(until=soon())
+        begin_again(store, agent)
+        store.append(agent, {"role": "user", "content": []})
+    usage.roll_up(until=soon())
+
+    assert sum(row.sessions for row in UsageRollup.objects.filter(dimension="agent")) == 1
+
+
+@pytest.mark.parametrize("begin_again", [compact_all_without_history, pop_all, clear])
+def test_a_conversation_whose_first_message_goes_before_it_was_counted_is_counted(
+    store, begin_again
+):
+    agent = talk(store, at=timezone.now() - timedelta(hours=1))
+    begin_again(store, agent)
+    store.append(agent, {"role": "user", "content": []})
+    usage.roll_up(until=soon())
+
+    assert sum(row.sessions for row in UsageRollup.objects.filter(dimension="agent")) == 1
+
+
 @pytest.mark.parametrize("batch", [1, 100])
 @pytest.mark.parametrize("counted_before", [True, False])
 @pytest.mark.parametrize("begin_again", [rewind_all, compact_all, rewind_all_and_switch_back])
