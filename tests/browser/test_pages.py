@@ -31,6 +31,11 @@ LOOKS = {
     "dark": {"color_scheme": "dark", "viewport": {"width": 1536, "height": 900}},
     "narrow": {"color_scheme": "light", "viewport": {"width": 375, "height": 812}},
 }
+DECODE = """() => Promise.all(
+  [...document.images].filter((each) => each.getBoundingClientRect().top < innerHeight)
+    .map((each) => each.decode()))"""
+"""Waits for the images that a picture of the page shows."""
+
 DJANGOS_OWN = [[".breadcrumbs"]]
 """What Django's admin does not get right itself: the links there differ from the text by their
 colour only, and too little; axe minds where the text is longer than a link."""
@@ -139,6 +144,7 @@ def test_the_documentation_has_a_picture_of_each_page_that_it_shows(open_page, s
     page = open_page(**LOOKS[look])
     PICTURES.mkdir(parents=True, exist_ok=True)
     for name in shown_pages(page, shop):
+        page.evaluate(DECODE)
         picture = smaller(page.screenshot(caret="initial"))
         (PICTURES / f"{name}-{look}.png").write_bytes(picture)
         assert len(picture) <= LARGEST, name
