@@ -112,9 +112,11 @@ def opening_text() -> Case:
     Results of tools have the role of the user in some formats, and are no text of a user. Encrypted
     messages are not searched: the text is that of the first one.
     """
-    first = without_tool_results(_first_few().filter(role="user")).order_by("id")
+    first = _first_few().filter(role="user").order_by("id")
     if codec.is_plain():
+        # First, because large messages without a text then need not be read.
         first = first.exclude(text__in=("", mask()))
+    first = without_tool_results(first)
     return Case(
         When(title="", then=Subquery(first.values(said=_key_role_and_text())[:1])),
         output_field=_OpeningTextField(null=True),

@@ -95,7 +95,7 @@ class LinkThrottle(SessionThrottle):
 
     def get_cache_key(self, request: Any, view: Any) -> str:
         """Return a key per token. Caches must not show tokens."""
-        ident = hash_of(view.kwargs["token"])
+        ident = hash_of(request.resolver_match.kwargs["token"])
         return self.cache_format % {"scope": self.scope, "ident": ident}
 
 
@@ -114,17 +114,20 @@ class SharedAPI(SessionAPI):
         """Always the default: a link shows one session."""
         return SCOPE_OWN
 
-    def get_throttles(self) -> list[Any]:
-        """Limit the requests of a link too, because a client may have many addresses."""
-        return [*super().get_throttles(), LinkThrottle(ThrottleScope.LINK)]
-
     @cached_property
     def link(self) -> ShareLink:
-        """The valid link of the request; raises ``Http404`` if there is none."""
+        """The valid link of the request; raises ``Http404`` if there is none.
+
+        Only the requests of valid links are counted together: a cache would have an entry for each
+        guess at a token.
+        """
         token = self.request.resolver_match.kwargs["token"]
         found = sharing.find_link(token, using=self.using)
         if found is None:
             raise Http404
+        throttle = LinkThrottle(ThrottleScope.LINK)
+        if not throttle.allow_request(self.request, self):
+            self.throttled(self.request, throttle.wait())
         return found
 
     def accessible_sessions(self, **few: Any) -> SessionQuerySet:

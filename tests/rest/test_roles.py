@@ -347,9 +347,20 @@ def test_a_link_is_limited_for_all_addresses_together(planted, url, monkeypatch)
     before = AuditEvent.objects.count()
     assert [client.get(url).status_code for client in clients] == [200, 200, 429]
     assert AuditEvent.objects.count() == before + 2
-    # Another one is not.
-    assert APIClient().get(f"{url[:-2]}x/").status_code == 404
+    # A guess at a token is not counted.
+    guess = f"{url.removesuffix('/')}x/"
+    assert [client.get(guess).status_code for client in clients] == [404, 404, 404]
     cache.clear()
+
+
+def test_guesses_at_a_link_leave_no_entries_in_the_cache(planted, url, monkeypatch):
+    from django.core.cache import cache
+
+    kept: list[str] = []
+    monkeypatch.setattr(cache, "set", lambda key, *values: kept.append(key))
+    for number in range(5):
+        APIClient().get(f"{url.removesuffix('/')}{number}/")
+    assert set(kept) == {"throttle_agent-sessions-shared_127.0.0.1"}
 
 
 def test_the_pages_of_a_link_follow_each_other(planted, url):
