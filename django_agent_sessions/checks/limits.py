@@ -59,8 +59,8 @@ def check_throttles(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> l
     if backend.endswith(_OF_ONE_PROCESS):
         found.append(
             CheckWarning(
-                f"the default cache is {backend}, so that the API's throttles and quotas count in "
-                "each process separately, or not at all",
+                f"the default cache is {backend}, so that the API's throttles and quotas count, "
+                "and chats are stopped and resumed, in each process separately, or not at all",
                 hint="Use a cache that all processes share, such as Redis, as CACHES['default'].",
                 id="agent_sessions.W022",
             )

@@ -30,7 +30,9 @@ def mask_on_write(
 
 
 def prepare_title(title: str) -> str:
-    """Return a title that fits its column."""
+    """Return a title that fits its column; raise PayloadError for what is no string."""
+    if not isinstance(title, str):
+        raise PayloadError(f"a title is a str, not {type(title).__name__}; '' means none")
     return str(mask_on_write(displayable(title), free=True))[:_TITLE_LENGTH]
 
 

@@ -111,10 +111,11 @@ class Sessions(StorePart):
 
         Args:
             session: The session.
-            **changes: ``title``, ``title_derived`` (whether the title was made from messages: the
-                next redaction in the session empties it), ``metadata`` (replaced completely),
-                ``archived`` (bool), ``expires_at`` (when the session may be deleted; None for
-                never). Absent arguments keep their values.
+            **changes: ``title`` (the first 255 characters are kept), ``title_derived``
+                (whether the title was made from messages: the next redaction in the session
+                empties it), ``metadata`` (replaced completely), ``archived`` (bool),
+                ``expires_at`` (when the session may be deleted; None for never). Absent
+                arguments keep their values.
 
         Returns:
             The updated session.
@@ -122,7 +123,7 @@ class Sessions(StorePart):
         Raises:
             SessionNotFoundError: The session does not exist or belongs to another owner.
             LegalHoldError: It is under legal hold, and its title or metadata would be lost.
-            PayloadError: The metadata is not JSON.
+            PayloadError: The title is no string, or the metadata is not JSON.
         """
         columns = _session_updates(changes, self.using)
         key = find_key(self._context, session)

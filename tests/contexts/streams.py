@@ -93,14 +93,11 @@ WORDS = {
     "openai": pasted("Streaming with OpenAI", **SDK_NAMES)["openai_words"],
     "strands": pasted("Streaming with Strands", model=PatientStrands())["strands_words"],
 }
+ONE_BY_ONE = pasted("An async generator under WSGI")["one_by_one"]
 
 
 def _recipe(heading: str, sdk: str) -> Any:
-    given = {
-        "asyncio": asyncio,
-        "strands_words": WORDS[sdk],
-        "StreamingHttpResponse": StreamingHttpResponse,
-    }
+    given = {"strands_words": WORDS[sdk], "one_by_one": ONE_BY_ONE}
     return pasted(heading, **given)["stream_answer"]
 
 

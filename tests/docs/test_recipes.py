@@ -22,8 +22,10 @@ import pytest
 from agents import Agent as OpenAIAgent
 from agents import RunConfig, Runner, SQLiteSession, set_tracing_disabled
 from agents.extensions.memory import SQLAlchemySession
-from django.contrib.auth.models import User
+from asgiref.sync import async_to_sync
+from django.contrib.auth.models import AnonymousUser, User
 from django.core.management import call_command
+from django.http import Http404
 from django.test import RequestFactory
 from django.utils import timezone
 from strands import Agent
@@ -46,6 +48,7 @@ from .recipes import PAGE, RECIPES, pasted
 pytestmark = pytest.mark.django_db(transaction=True)
 
 MAX_LINES = 10
+IMPORTS = ("import ", "from ")
 
 
 def imported(recipe: str, *, place: Path | str, folder: Path) -> str:
@@ -77,10 +80,11 @@ def untraced():
 
 
 def test_the_page_has_jobs_of_at_most_ten_lines():
-    assert len(RECIPES) == 23
+    assert len(RECIPES) == 24
     for blocks in RECIPES.values():
         [block] = blocks
-        assert len([line for line in block.splitlines() if line.strip()]) <= MAX_LINES
+        lines = [line for line in block.splitlines() if line.strip()]
+        assert len([line for line in lines if not line.startswith(IMPORTS)]) <= MAX_LINES
 
 
 def test_sessions_with_their_last_message(ada, eve, django_assert_num_queries):
@@ -105,6 +109,27 @@ def test_sessions_older_than_30_days(ada):
     pasted("Sessions older than 30 days")["delete_old_sessions"]()
 
     assert {row.session_id for row in Session.objects.all()} == {"31 True", "29 False"}
+
+
+@pytest.mark.parametrize("kind", ["ASGI", "WSGI"])
+def test_a_stream_is_for_those_who_may_read_the_session(ada, eve, kind):
+    make_session("secret", owner=ada, session_id="talk")
+    view = pasted(f"A stream under {kind}", strands_words=None, one_by_one=None)["stream_answer"]
+    request = RequestFactory().post("/", {"text": "hello"})
+
+    async def eves() -> User:
+        return eve
+
+    request.user, request.auser = eve, eves
+    with pytest.raises(Http404):
+        async_to_sync(view)(request, "talk") if kind == "ASGI" else view(request, "talk")
+
+    async def nobodys() -> AnonymousUser:
+        return AnonymousUser()
+
+    request.user, request.auser = AnonymousUser(), nobodys
+    answer = async_to_sync(view)(request, "talk") if kind == "ASGI" else view(request, "talk")
+    assert answer.status_code == 302
 
 
 def test_a_celery_task(ada):

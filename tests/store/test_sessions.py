@@ -91,6 +91,8 @@ def test_namespaces_are_apart():
 
 def test_a_title_is_shown_so_it_is_cut_and_cleaned(store):
     assert store.open("a", title="x" * 300).title == "x" * 255
+    with pytest.raises(PayloadError, match="a title is a str, not NoneType"):
+        store.sessions.update("a", title=None)
     assert store.open("b", title="nul \x00, half \ud800, hare 🐇").title == (
         "nul \ufffd, half \ufffd, hare 🐇"
     )
