@@ -66,8 +66,8 @@ class SessionImportProtocol(Protocol):
     mark: dict[str, Any]
     fresh: bool
 
-    def skip(self, place: str, reason: str) -> None:
-        """Record an item that was not imported."""
+    def skip(self, place: str, reason: str, *, error: bool = True) -> None:
+        """Record an item that was not imported, or not as it is."""
         ...
 
 
@@ -259,7 +259,8 @@ class MessageImport:
             return
         masked = self.parent.target.mask_originals(self.record.dialect, self.rows)
         for message in (self.rows[index].message for index in masked):
-            self.parent.skip(f"{self.place}, message {message.message_id}", _REDACTED_REASON)
+            place = f"{self.place}, message {message.message_id}"
+            self.parent.skip(place, _REDACTED_REASON, error=False)
         self.written += len(self.rows)
         self.parent.mark["agents"][self.agent.agent_id] = [self.read, self.written]
         if not self.run.dry_run:

@@ -320,9 +320,9 @@ class SessionImport:
         progress = self.mark["agents"].values()
         return not self.left_out_agents and all(read == written for read, written in progress)
 
-    def skip(self, place: str, reason: str) -> None:
-        """Record an item that was not imported."""
-        self.run.report.skip(Skipped(self.place + place, reason))
+    def skip(self, place: str, reason: str, *, error: bool = True) -> None:
+        """Record an item that was not imported, or not as it is."""
+        self.run.report.skip(Skipped(self.place + place, reason, error))
 
 
 def _dry_run_record(session_id: str, store: SessionStore, now: datetime) -> SessionRecord:

@@ -17,7 +17,7 @@ import pytest
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.cache import cache
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.models import ProtectedError, Sum
 from django.test import override_settings
@@ -282,7 +282,10 @@ class World(Clients):
             namespace = f"copy{self.number}"
             arguments = ("agent_sessions_import", "jsonl", str(lines))
             out = io.StringIO()
-            call_command(*arguments, namespace=namespace, stdout=out, stderr=out)
+            try:
+                call_command(*arguments, namespace=namespace, stdout=out, stderr=out)
+            except CommandError as error:
+                raise AssertionError(out.getvalue()) from error
 
     def picture(self) -> None:
         """Append a message with a large binary, of which others may have the same."""

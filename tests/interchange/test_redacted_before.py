@@ -45,6 +45,8 @@ def test_a_session_that_was_redacted_and_deleted_is_imported_as_redacted(file, n
     assert "Where shall we go?" in text()
     assert report.messages == 3
     assert "redacted before" in report.skipped[0].reason
+    # It is told, and is no failure of the command.
+    assert (report.skips, report.errors) == (1, 0)
     row = SessionMessage.objects.get(message_id=1)
     assert row.redacted_at is not None
     assert row.message == masking.redact_message("openai", {"role": "user", "content": "x"})
