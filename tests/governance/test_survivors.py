@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.utils import timezone
 
 from django_agent_sessions import audit
 from django_agent_sessions.governance import reviews
@@ -28,7 +29,7 @@ from django_agent_sessions.store.snapshots import SnapshotStorageStore
 from django_agent_sessions.testing import columns_containing
 from tests.blobs.conftest import blob_folder  # noqa: F401 - a fixture
 
-from .person import WORD, fill
+from .person import WORD, fill, message
 from .test_content_columns import TEXTS, our_models
 
 pytestmark = [
@@ -49,6 +50,10 @@ WORDS: dict[str, tuple[str, str, str]] = {
     "SessionAgent.state": (GONE, GONE, GONE),
     "SessionAgent.conversation_manager_state": (GONE, GONE, GONE),
     "SessionAgent.internal_state": (GONE, GONE, GONE),
+    # Other forms of messages, and the message that is read instead of the original.
+    "SessionAgent.window": (GONE, GONE, GONE),
+    "Snapshot.messages": (GONE, GONE, GONE),
+    "SessionMessage.redact_message": (GONE, GONE, GONE),
     "SessionMessage.message": (GONE, GONE, GONE),
     "SessionMessage.text": (GONE, GONE, GONE),
     "SessionMessage.external_id": (KEPT, GONE, GONE),
@@ -91,8 +96,6 @@ CODES = {
     "SessionAgent.removed_messages",
     # Sealed, and emptied at the end of an operation.
     "Operation.scope",
-    # Copies of messages, and the message that is read instead of the original: planted elsewhere.
-    *("SessionAgent.window", "Snapshot.messages", "SessionMessage.redact_message"),
 }
 
 
@@ -124,12 +127,21 @@ def planted(db, bob) -> Any:
     Session.objects.filter(pk=row.pk).update(
         external_id=f"{WORD}-external", origin={"source": f"{WORD}-origin"}
     )
-    SessionAgent.objects.filter(session=row).update(agent_id=f"{WORD}-agent")
+    other = {"message": message(f"{WORD}-other-form"), "position": 0}
+    SessionAgent.objects.filter(session=row).update(
+        agent_id=f"{WORD}-agent", window={"kept": [other], "tail": 3}
+    )
     SessionMultiAgent.objects.filter(session=row).update(multi_agent_id=f"{WORD}-graph")
-    Snapshot.objects.filter(session=row).update(snapshot_id=f"{WORD}-snapshot")
-    message = SessionMessage.objects.filter(session=row).order_by("pk")[0]
-    SessionMessage.objects.filter(pk=message.pk).update(external_id=f"{WORD}-message")
-    store.feedback.save(message.pk, 1, comment=f"{WORD}-comment", source=f"{WORD}-form")
+    Snapshot.objects.filter(session=row).update(
+        snapshot_id=f"{WORD}-snapshot", messages=[other, [1, 4]]
+    )
+    first, second = SessionMessage.objects.filter(session=row).order_by("pk")[:2]
+    SessionMessage.objects.filter(pk=first.pk).update(external_id=f"{WORD}-message")
+    # Redacted before, with the original under a legal hold that was released.
+    SessionMessage.objects.filter(pk=second.pk).update(
+        redact_message=message(f"{WORD}-redacted"), redacted_at=timezone.now()
+    )
+    store.feedback.save(first.pk, 1, comment=f"{WORD}-comment", source=f"{WORD}-form")
     reviews.add_note(row.pk, f"{WORD}-note", author=bob)
     reviews.set_labels(row.pk, [f"{WORD}-label"], actor=bob)
     objects = SnapshotStorageStore(store)
