@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import viewsets
+from rest_framework.exceptions import Throttled
 from rest_framework.renderers import BaseRenderer
 from rest_framework.response import Response
 
@@ -127,7 +128,7 @@ class SharedAPI(SessionAPI):
             raise Http404
         throttle = LinkThrottle(ThrottleScope.LINK)
         if not throttle.allow_request(self.request, self):
-            self.throttled(self.request, throttle.wait())
+            raise Throttled(throttle.wait())
         return found
 
     def accessible_sessions(self, **few: Any) -> SessionQuerySet:
