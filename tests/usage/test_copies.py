@@ -333,3 +333,47 @@ def test_the_first_of_several_copies_is_of_the_oldest_session_and_the_main_branc
     assert one_row_each(rows.filter(session=agent.session)).count() == 5
     forked = rows.exclude(session=agent.session)
     assert one_row_each(forked).count() == forked.count() == 5
+
+
+@pytest.mark.parametrize("restart", ["clear", "pop", "compaction"])
+def test_a_conversation_that_starts_again_is_counted_once(store, restart):
+    agent = store.agents.open(store.open("talk"), "a", dialect="openai")
+    store.append(agent, {"role": "user", "content": "a"})
+    usage.roll_up(until=soon())
+
+    if restart == "clear":
+        store.clear(agent)
+    elif restart == "pop":
+        store.pop(agent)
+    elif restart == "compaction":
+        replaced = [store.messages.list(agent)[0].id]
+        epoch = store.get("talk").redaction_epoch
+        store.branches.compact(
+            agent,
+            [{"role": "user", "content": "c"}],
+            replaced,
+            epoch=epoch,
+            keep_history=False,
+        )
+    if restart != "compaction":
+        store.append(agent, {"role": "user", "content": "b"})
+    usage.roll_up(until=soon())
+
+    [figures] = usage.top("agent", days=1)
+    assert (figures.key, figures.sessions, figures.messages) == ("a", 1, 2)
+
+    usage.rebuild(until=soon())
+
+    [figures] = usage.top("agent", days=1)
+    assert (figures.key, figures.sessions, figures.messages) == ("a", 1, 1)
+
+
+def test_what_was_removed_before_it_was_counted_leaves_the_conversation_to_be_counted(store):
+    agent = store.agents.open(store.open("talk"), "a", dialect="openai")
+    store.append(agent, {"role": "user", "content": "a"})
+    store.clear(agent)
+    store.append(agent, {"role": "user", "content": "b"})
+    usage.roll_up(until=soon())
+
+    [figures] = usage.top("agent", days=1)
+    assert (figures.sessions, figures.messages) == (1, 1)
