@@ -8,6 +8,38 @@ from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple, TypeAlias
 from uuid import UUID
 
+from .ids import SessionKey
+
+
+class QuestionKey:
+    """A client's id of the user's message that a run answers.
+
+    The adapters store it as the ``external_id`` of the first message of the user that the run
+    writes, in one session: ``session``, or the first one.
+
+    Args:
+        external_id: The id.
+        session: The key of the session.
+        stored_text: The text of the message, if the session has it already: it is then not written
+            again.
+    """
+
+    def __init__(
+        self, external_id: str, session: SessionKey | None = None, stored_text: str | None = None
+    ) -> None:
+        self._external_id: str | None = external_id
+        self._session = session
+        self._stored_text = stored_text
+
+    def take(self, session: SessionKey, text: str) -> tuple[str | None, bool]:
+        """Return the id for a message of the user, and whether the message is stored already."""
+        if self._external_id is None or self._session not in (None, session):
+            return None, False
+        external_id, self._external_id = self._external_id, None
+        if self._stored_text is None:
+            return external_id, False
+        return None, self._stored_text == text
+
 
 class RunContext(NamedTuple):
     """Data that the store records about a run, besides the arguments of a call.
@@ -18,11 +50,13 @@ class RunContext(NamedTuple):
         actor: The actor, for the audit trail: a user, or the name of a program.
         author: The primary key, as text, of the user who writes in another user's session. New
             messages with the role ``user`` get it, unless they have an author of their own.
+        question: The client's id of the user's message that the run answers.
     """
 
     run_id: UUID | None = None
     actor: Any = None
     author: str = ""
+    question: QuestionKey | None = None
 
 
 WriteKind: TypeAlias = Literal[
@@ -57,7 +91,11 @@ def current_run() -> RunContext:
 
 @contextmanager
 def run_context(
-    run_id: UUID | None = None, actor: Any = None, author: str = ""
+    run_id: UUID | None = None,
+    actor: Any = None,
+    author: str = "",
+    *,
+    question: QuestionKey | str | None = None,
 ) -> Iterator[RunContext]:
     """Set the run for a block of code, including the threads that the store uses in it.
 
@@ -65,12 +103,15 @@ def run_context(
         run_id: See :class:`RunContext`; by default that of the block around it.
         actor: See :class:`RunContext`; by default that of the block around it.
         author: See :class:`RunContext`; by default that of the block around it.
+        question: A client's id of the user's message that the run answers. It becomes the
+            ``external_id`` of the first message of the user that an agent of the SDKs writes.
     """
     outer = _current.get()
     run = RunContext(
         outer.run_id if run_id is None else run_id,
         outer.actor if actor is None else actor,
         author or outer.author,
+        QuestionKey(question) if isinstance(question, str) else question or outer.question,
     )
     token = _current.set(run)
     try:

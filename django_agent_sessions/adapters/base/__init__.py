@@ -8,6 +8,7 @@ thread, opens the session, reloads after redactions and runs exclusively.
 from __future__ import annotations
 
 from .adapter_session import AdapterSession, Checkpoint, RollbackLog, check_dialect
+from .batch_append import PreparedBatch
 from .conversation import MAIN_AGENT, ConversationMemory, ConversationSession
 from .exclusive import ExclusiveRuns
 
@@ -18,6 +19,7 @@ __all__ = [
     "ConversationMemory",
     "ConversationSession",
     "ExclusiveRuns",
+    "PreparedBatch",
     "RollbackLog",
     "check_dialect",
 ]

@@ -11,11 +11,11 @@ from uuid import UUID
 
 from django.db import transaction
 
-from django_agent_sessions.content import masking
+from django_agent_sessions.content import dialects, masking
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
 from django_agent_sessions.models.session_names import by_key
 from django_agent_sessions.store import DEFAULT_AGENT, SessionStore
-from django_agent_sessions.values.ids import validate_id
+from django_agent_sessions.values.ids import SessionKey, validate_id
 from django_agent_sessions.values.records import (
     AgentRecord,
     MessageRecord,
@@ -24,9 +24,10 @@ from django_agent_sessions.values.records import (
     SessionRecord,
     Usage,
 )
+from django_agent_sessions.values.run_context import current_run
 
 from .adapter_session import AdapterSession, RollbackLog, check_dialect
-from .batch_append import BatchAppend
+from .batch_append import BatchAppend, PreparedBatch
 from .exclusive import ExclusiveRuns
 
 R = TypeVar("R")
@@ -197,8 +198,7 @@ class ConversationSession(AdapterSession):
         ``spent`` is the usage of a model's call and the index of the message that it wrote, for
         formats whose messages do not report it.
         """
-        append = partial(self.append_to, batch, run_id, spent=spent)
-        return self.write(append, batch, run_id, spent)
+        return self.append_prepared(self.prepare(batch, spent), run_id)
 
     async def append_grouped(
         self,
@@ -207,15 +207,46 @@ class ConversationSession(AdapterSession):
         spent: tuple[int, Usage] | None = None,
     ) -> list[Any]:
         """Append in one commit with other conversations, if possible; see :meth:`append`."""
-        return await self.arun_append(BatchAppend(self, batch, run_id, spent), self.memory)
+        return await self.arun_append(
+            BatchAppend(self, self.prepare(batch, spent), run_id), self.memory
+        )
+
+    def prepare(
+        self, batch: Sequence[Any], spent: tuple[int, Usage] | None = None
+    ) -> PreparedBatch:
+        """Return messages with the client's id of the user's message that the run answers.
+
+        That message is left out if it is stored already.
+        """
+        key = current_run().question
+        if key is None:
+            return PreparedBatch(batch, spent)
+        session = SessionKey(self.store.namespace, self.store.scope, self.session_id)
+        dialect = dialects.get(self.dialect)
+        for index, message in enumerate(batch):
+            if (text := dialect.question(message)) is None:
+                continue
+            external_id, is_stored = key.take(session, text)
+            if is_stored:
+                left = [*batch[:index], *batch[index + 1 :]]
+                if spent is not None and spent[0] > index:
+                    spent = (spent[0] - 1, spent[1])
+                return PreparedBatch(left, spent)
+            return PreparedBatch(batch, spent, (index, external_id) if external_id else None)
+        return PreparedBatch(batch, spent)
+
+    def append_prepared(self, batch: PreparedBatch, run_id: UUID | None) -> list[Any]:
+        """Append what :meth:`prepare` returned."""
+        if not batch.messages:
+            return []
+        return self.write(partial(self.append_to, batch, run_id), batch, run_id)
 
     def append_to(
         self,
-        batch: Sequence[Any],
+        batch: PreparedBatch,
         run_id: UUID | None,
         agent: AgentRecord,
         *,
-        spent: tuple[int, Usage] | None = None,
         earlier: Sequence[NewMessage] = (),
     ) -> list[Any]:
         """Append messages to the branch of an agent record; see :meth:`append`.
@@ -229,7 +260,7 @@ class ConversationSession(AdapterSession):
             return self.record_appended(
                 self.store.append_many(
                     agent,
-                    known or self.clean_batch(agent, batch, spent),
+                    known or self.clean_batch(agent, batch),
                     run_id=run_id,
                     epoch=self.memory.epoch,
                     again=known is not None,
@@ -243,12 +274,10 @@ class ConversationSession(AdapterSession):
         self.memory.record_written(written)
         return [record.message for record in written]
 
-    def clean_batch(
-        self, agent: AgentRecord, batch: Sequence[Any], spent: tuple[int, Usage] | None
-    ) -> list[Any]:
+    def clean_batch(self, agent: AgentRecord, batch: PreparedBatch) -> list[Any]:
         """Return messages as they are written; see :meth:`append`."""
-        clean = [self.memory.clean(message) for message in batch]
-        return _with_usage(self._without_originals(agent, clean), spent, self.memory.model)
+        clean = [self.memory.clean(message) for message in batch.messages]
+        return batch.describe(self._without_originals(agent, clean), self.memory.model)
 
     def _without_originals(self, agent: AgentRecord, messages: list[Any]) -> list[Any]:
         """Replace originals of redacted messages, which the object has not read itself."""
@@ -304,7 +333,7 @@ class ConversationSession(AdapterSession):
 
         Returns the messages as :meth:`append` does.
         """
-        messages = [*([] if summary is None else [summary]), *kept]
+        messages = PreparedBatch([*([] if summary is None else [summary]), *kept])
 
         def replace(agent: AgentRecord) -> list[Any]:
             with transaction.atomic(using=self.using):
@@ -362,9 +391,8 @@ class ConversationSession(AdapterSession):
     def write(
         self,
         append_to: Callable[[AgentRecord], list[Any]],
-        batch: Sequence[Any],
+        batch: PreparedBatch,
         run_id: UUID | None = None,
-        spent: tuple[int, Usage] | None = None,
     ) -> list[Any]:
         """Write to the conversation; if it does not exist, create it with the batch.
 
@@ -381,20 +409,18 @@ class ConversationSession(AdapterSession):
         if agent is not None:
             return append_to(agent)
         with suppress(SessionConflictError):
-            return self._start(batch, run_id, spent)
+            return self._start(batch, run_id)
         # It exists without the agent, or another process creates it.
         session = self.open()
         agent = self.store.agents.open(session, self.agent_id, dialect=self.dialect)
         return append_to(self._remember(agent, session))
 
-    def _start(
-        self, batch: Sequence[Any], run_id: UUID | None, spent: tuple[int, Usage] | None
-    ) -> list[Any]:
+    def _start(self, batch: PreparedBatch, run_id: UUID | None) -> list[Any]:
         """Create the conversation with its first messages."""
         session, agent, written = self.store.sessions.start(
             self.session_id,
             self.agent_id,
-            _with_usage(batch, spent, self.memory.model),
+            batch.describe(batch.messages, self.memory.model),
             dialect=self.dialect,
             title=self._title,
             metadata=self._metadata,
@@ -451,14 +477,3 @@ class ConversationSession(AdapterSession):
 
     def _key(self) -> Any:
         return self.session_id, self.agent_id, self.store.reach.key
-
-
-def _with_usage(messages: Sequence[Any], spent: tuple[int, Usage] | None, model: str) -> list[Any]:
-    """Return messages, one of them with the model that wrote it and the usage of its call."""
-    found = list(messages)
-    if spent is not None:
-        index, usage = spent
-        # The key of each is made here, too, because keys have the order of the messages.
-        found[:index] = map(NewMessage, found[:index])
-        found[index] = NewMessage(found[index], usage=usage, model=model)
-    return found

@@ -8,7 +8,11 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from django_agent_sessions.adapters.base import ConversationMemory, ConversationSession
+from django_agent_sessions.adapters.base import (
+    ConversationMemory,
+    ConversationSession,
+    PreparedBatch,
+)
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
 from django_agent_sessions.store import BranchNames, BranchSummary
 from django_agent_sessions.values.records import AgentRecord, TurnCost, TurnCosts, Usage
@@ -97,10 +101,13 @@ class BranchSession(ConversationSession):
 
         def append(agent: AgentRecord) -> list[Any]:
             if place.agent == agent.id:
-                return self._append_at(place, items, run_id, spent, agent)
-            return self.append_to(items, run_id, agent, spent=spent)
+                return self._append_at(place, batch, run_id, agent)
+            return self.append_to(batch, run_id, agent)
 
-        self.write(append, items, run_id, spent)
+        batch = self.prepare(items, spent)
+        if not batch.messages:
+            return
+        self.write(append, batch, run_id)
         agent = self.recall()
         if agent is not None and place.agent != agent.id:
             self._reset_if_main(place, agent)
@@ -108,13 +115,12 @@ class BranchSession(ConversationSession):
     def _append_at(
         self,
         place: CurrentBranch,
-        items: Sequence[Any],
+        batch: PreparedBatch,
         run_id: UUID | None,
-        spent: tuple[int, Usage] | None,
         agent: AgentRecord,
     ) -> list[Any]:
         def append() -> list[Any]:
-            clean = self.clean_batch(agent, items, spent)
+            clean = self.clean_batch(agent, batch)
             branch, written = self.names.append(
                 agent, place.name, clean, run_id=run_id, epoch=self.memory.epoch
             )

@@ -7,8 +7,14 @@ it answered, for the SDK's own compaction. No public name of the SDK has both.
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any
+
+from django_agent_sessions.exceptions import ConfigurationError
+from django_agent_sessions.values.dependencies import release_numbers
 
 from .item_links import kind_of
 from .model_history import SentItem
@@ -19,14 +25,43 @@ except ImportError:
     # An older release, which records nothing.
     digest_input_item = None  # type: ignore[assignment] # not of this type, but never called
 
+logger = logging.getLogger("django_agent_sessions")
+
+_EXCHANGE = "_session_compaction_model_exchange"
+_RECORDS_SINCE = (0, 24)
+
 
 def seen_digests(wrapper: Any) -> tuple[str, ...] | None:
-    """Return the digests of the last exchange with the model; None if the SDK records none."""
-    exchange = getattr(wrapper, "_session_compaction_model_exchange", None)
-    if exchange is None or digest_input_item is None:
+    """Return the digests of a run's last exchange with the model.
+
+    Returns None without a run, and if the SDK is a release that records none; then it logs a
+    warning. Raises ``ConfigurationError`` if a later release does not record them: the summary
+    would contain what the application withheld.
+    """
+    if wrapper is None:
         return None
-    digests: tuple[str, ...] = exchange[0]
-    return digests
+    exchange = getattr(wrapper, _EXCHANGE, None)
+    if exchange is not None and digest_input_item is not None:
+        digests: tuple[str, ...] = exchange[0]
+        return digests
+    release = version("openai-agents")
+    if release_numbers(release) >= _RECORDS_SINCE:
+        raise ConfigurationError(
+            f"openai-agents {release} does not record what a model has seen, as django-agent-"
+            "sessions expects: call run_compaction(), which summarizes the whole conversation, or "
+            "install openai-agents 0.24"
+        )
+    _warn_once(release)
+    return None
+
+
+@functools.cache
+def _warn_once(release: str) -> None:
+    logger.warning(
+        "openai-agents %s does not record what a model has seen: a compaction after a run also "
+        "sends and replaces what a session_input_callback or call_model_input_filter withheld",
+        release,
+    )
 
 
 def count_seen(sent: Sequence[SentItem], digests: Sequence[str]) -> int:

@@ -97,9 +97,10 @@ def session_message(record: MessageRecord) -> SessionMessage:
     )
 
 
-def appended_message(message: Message, agent: Any) -> NewMessage:
+def appended_message(message: Message, agent: Any, external_id: str | None = None) -> NewMessage:
     """Return a message of an agent for the store, with the model if the model wrote it."""
-    return NewMessage(message, model=_model_of(agent) if message["role"] == "assistant" else "")
+    model = _model_of(agent) if message["role"] == "assistant" else ""
+    return NewMessage(message, model=model, external_id=external_id)
 
 
 def _model_of(agent: Any) -> str:

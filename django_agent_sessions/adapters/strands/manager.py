@@ -276,7 +276,11 @@ class DjangoSessionManager(LocalSessionManager, DjangoSessionRepository):
         """
         if not self._has_hooks and is_prompt(message):
             self._begin_run(agent)
-        append = functools.partial(self._work.append, message, agent)
+        external_id, is_stored = self._work.take_question(message)
+        if is_stored:
+            self._work.conversation(agent).withhold(message)
+            return
+        append = functools.partial(self._work.append, message, agent, external_id)
         self._session.run(append, key=agent.agent_id)
 
     def sync_agent(self, agent: LocalAgent, **kwargs: Any) -> None:
@@ -357,8 +361,12 @@ class DjangoSessionManager(LocalSessionManager, DjangoSessionRepository):
 
     async def _append(self, event: MessageAddedEvent[LocalAgent]) -> None:
         agent = event.agent
-        append = MessageAppend(self._work, event.message, agent)
         conversation = self._work.conversation(agent)
+        external_id, is_stored = self._work.take_question(event.message)
+        if is_stored:
+            conversation.withhold(event.message)
+            return
+        append = MessageAppend(self._work, event.message, agent, external_id)
         await self._session.arun_append(append, conversation, key=agent.agent_id)
 
     async def _on_message_updated(self, event: MessageUpdatedEvent[LocalAgent]) -> None:
@@ -432,13 +440,22 @@ async def _call(method: Callable[[Any], object], source: LocalAgent | MultiAgent
 class MessageAppend(GroupedAppend[None]):
     """The append of a message, in one commit with other conversations if possible."""
 
-    def __init__(self, operations: SessionOperations, message: Message, agent: LocalAgent) -> None:
+    def __init__(
+        self,
+        operations: SessionOperations,
+        message: Message,
+        agent: LocalAgent,
+        external_id: str | None = None,
+    ) -> None:
         self._operations, self._message, self._agent = operations, message, agent
+        self._external_id = external_id
         self._left = False
 
     def make(self) -> Append | None:
         conversation = self._operations.conversation(self._agent)
-        return self._operations.begin_append(conversation, self._message, self._agent)
+        return self._operations.begin_append(
+            conversation, self._message, self._agent, self._external_id
+        )
 
     def finish(self, written: Written) -> None:
         self._operations.end_append(self._operations.conversation(self._agent), written)
@@ -449,7 +466,7 @@ class MessageAppend(GroupedAppend[None]):
 
     def alone(self) -> None:
         if not self._left:
-            self._operations.append(self._message, self._agent)
+            self._operations.append(self._message, self._agent, self._external_id)
             return
         conversation = self._operations.conversation(self._agent)
         self._operations.append_pending(conversation, self._agent)

@@ -19,6 +19,7 @@ from strands.types.session import SessionAgent
 from django_agent_sessions.adapters.base import check_dialect
 from django_agent_sessions.content import dialects, exact_json, masking
 from django_agent_sessions.exceptions import PayloadError, SessionConflictError, StaleSessionError
+from django_agent_sessions.values.ids import SessionKey
 from django_agent_sessions.values.records import (
     AgentRecord,
     AgentState,
@@ -28,6 +29,7 @@ from django_agent_sessions.values.records import (
     Usage,
     Written,
 )
+from django_agent_sessions.values.run_context import current_run
 
 from . import formats
 from .conversation import (
@@ -137,14 +139,31 @@ class SessionOperations:
         add_tracking_ids(row.payload for row in restored if row.position is not None)
         return restored
 
-    def append(self, message: Message, agent: LocalAgent) -> None:
+    def take_question(self, message: Message) -> tuple[str | None, bool]:
+        """Return the client's id of a user's message, and whether it is stored already.
+
+        The id is that of the message that the run answers; None for all other messages.
+        """
+        key = current_run().question
+        text = None if key is None else dialects.get(dialects.STRANDS).question(message)
+        if key is None or text is None:
+            return None, False
+        session = SessionKey(self.store.namespace, self.store.scope, self.session_id)
+        return key.take(session, text)
+
+    def append(self, message: Message, agent: LocalAgent, external_id: str | None = None) -> None:
         """Write a message, and everything else of the agent that is not in the database."""
         conversation = self.conversation(agent)
         with conversation.lock:
-            self._append_locked(conversation, conversation.as_written(message, agent), agent)
+            written = conversation.as_written(message, agent)
+            self._append_locked(conversation, written, agent, external_id)
 
     def begin_append(
-        self, conversation: Conversation, message: Message, agent: LocalAgent
+        self,
+        conversation: Conversation,
+        message: Message,
+        agent: LocalAgent,
+        external_id: str | None = None,
     ) -> Append | None:
         """Lock the conversation and return what an append writes; None if it writes more.
 
@@ -155,14 +174,18 @@ class SessionOperations:
             return None
         begun = None
         try:
-            begun = self._begin_append(conversation, message, agent)
+            begun = self._begin_append(conversation, message, agent, external_id)
             return begun
         finally:
             if begun is None:
                 conversation.lock.release()
 
     def _begin_append(
-        self, conversation: Conversation, message: Message, agent: LocalAgent
+        self,
+        conversation: Conversation,
+        message: Message,
+        agent: LocalAgent,
+        external_id: str | None,
     ) -> Append | None:
         record = conversation.record
         if record is None or conversation.must_check_rollback or conversation.may_be_written:
@@ -174,7 +197,8 @@ class SessionOperations:
             and conversation.state_to_write(agent, with_window=False) is not None
         ):
             return None
-        conversation.pending_messages.append(formats.appended_message(message, agent))
+        new = formats.appended_message(message, agent, external_id)
+        conversation.pending_messages.append(new)
         try:
             options = self._append_options(conversation, self._session.epoch)
             return Append(record, conversation.pending_messages, **options)
@@ -199,13 +223,18 @@ class SessionOperations:
         self._write(conversation, agent)
 
     def _append_locked(
-        self, conversation: Conversation, message: Message, agent: LocalAgent
+        self,
+        conversation: Conversation,
+        message: Message,
+        agent: LocalAgent,
+        external_id: str | None,
     ) -> None:
         grown = conversation.find_extended(with_tracking_id(message))
         if grown is not None:
             self._extend(conversation, grown, message)
         else:
-            conversation.pending_messages.append(formats.appended_message(message, agent))
+            new = formats.appended_message(message, agent, external_id)
+            conversation.pending_messages.append(new)
         self._write(conversation, agent)
 
     def update(self, message: Message, agent: LocalAgent) -> None:

@@ -19,7 +19,7 @@ MAX_SHOWN_CHARACTERS = 20_000
 MARKDOWN_BUDGET = 200_000
 """The most characters of a page that are rendered as Markdown; the rest is shown as plain text."""
 
-MASK = re.compile(r"\[REDACTED(?::([A-Z0-9_]+))?\]")
+MASK = re.compile(r"\[REDACTED(?::([A-Z0-9_]+)|-[g-v]{12})?\]")
 """The mask of a redaction."""
 
 # One line that Markdown only wraps in a paragraph; many messages are one.

@@ -61,9 +61,9 @@ class Dialect:
     """A message format, read without its framework.
 
     A payload is untrusted. The methods that other modules call (``blocks``, ``parts``,
-    ``summary``, ``tool_calls``, ``part_at``, ``binary_at``) never raise. A format implements
-    ``read``, and overrides the other methods below it where the default does not fit. Those may
-    raise: a payload that cannot be read is shown as JSON.
+    ``summary``, ``question``, ``tool_calls``, ``part_at``, ``binary_at``) never raise. A format
+    implements ``read``, and overrides the other methods below it where the default does not fit.
+    Those may raise: a payload that cannot be read is shown as JSON.
 
     A dialect imports neither Django nor the framework, and has no state.
     """
@@ -135,6 +135,15 @@ class Dialect:
             return self.summarize(payload)
         except Exception:
             return EMPTY_SUMMARY
+
+    def question(self, payload: object) -> str | None:
+        """Return the text of a message of the user; None for others, such as tools' results."""
+        parts = self.parts(payload)
+        if self.summary(payload).role != "user" or any(
+            part.kind is PartKind.TOOL_RESULT for part in parts
+        ):
+            return None
+        return "\n".join(part.text for part in parts if part.kind is PartKind.TEXT)
 
     def tool_calls(self, payload: object) -> ToolCallIds:
         """Return the ids of the calls that the application answers, and of their results."""

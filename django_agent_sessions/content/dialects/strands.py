@@ -44,7 +44,7 @@ from .parts import (
 )
 from .redaction import Message, Redactor, mask
 from .strands_redaction import redacted_block, redacted_metadata
-from .vocabulary import Vocabulary, terms
+from .vocabulary import ValueKind, Vocabulary, terms
 
 _Parts = tuple[Part, ...]
 _Reader = Callable[[Any], _Parts | None]
@@ -125,6 +125,11 @@ class Strands(Dialect):
             """
         ),
     )
+
+    def kind_of(self, parent: Message, key: str, value: object) -> ValueKind | None:
+        """Return the kind of the names of documents."""
+        is_document = key == "name" and "source" in parent and "format" in parent
+        return ValueKind.DOCUMENT if is_document and isinstance(value, str) else None
 
     def recognize(self, payload: Mapping[str, Any]) -> bool:
         content = payload.get("content")

@@ -33,6 +33,9 @@ class ValueKind(Enum):
     WORD = auto()
     """An enumerated value."""
 
+    DOCUMENT = auto()
+    """The name of a document, which must stay valid and unique in its conversation."""
+
 
 @dataclass(frozen=True)
 class Vocabulary:
@@ -75,6 +78,9 @@ class Vocabulary:
     tool_names: frozenset[str] = _EMPTY
     """Keys of names, kept by the redaction of a whole message if they have the form of one."""
 
+    file_names: frozenset[str] = _EMPTY
+    """Keys of names of files, whose extensions providers need."""
+
     tools: frozenset[str] = _EMPTY
     """Keys that occur beside the ``name`` of a tool, and not beside the name of a person."""
 
@@ -113,7 +119,7 @@ class Vocabulary:
     @cached_property
     def not_joined(self) -> frozenset[str]:
         """Keys of values that never continue in the next block."""
-        named = (self.sealed, self.enums, self.names, self.ids, self.free)
+        named = (self.sealed, self.enums, self.names, self.ids, self.free, self.file_names)
         return frozenset({"name"}).union(*named)
 
     def is_word(self, value: object) -> bool:

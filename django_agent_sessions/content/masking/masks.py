@@ -14,8 +14,9 @@ from django.utils.crypto import salted_hmac
 from django_agent_sessions.conf import get_settings
 from django_agent_sessions.content import detectors
 
-MASK_PATTERN = re.compile(r"\[REDACTED(?::[A-Z0-9_]+)?\]")
-"""The format of a mask. A model may write one too: only a row's ``redacted_at`` is proof."""
+MASK_PATTERN = re.compile(r"\[REDACTED(?::[A-Z0-9_]+|-[g-v]{12})?\]")
+"""The format of a mask; in the name of a document with a digest. A model may write one too: only a
+row's ``redacted_at`` is proof."""
 
 _BUILT_IN_KINDS = frozenset(
     {
@@ -27,6 +28,10 @@ _BUILT_IN_KINDS = frozenset(
 )  # fmt: skip
 
 _REPLACEMENT = re.compile(r"(?:redacted-|[a-z]{1,12}_redacted)[0-9a-f]{20}\Z")
+_DIGEST_LENGTH = 12
+_DIGEST_LETTERS = str.maketrans("0123456789abcdef", "ghijklmnopqrstuv")
+"""Letters, so that no detector of numbers finds one in a digest."""
+_MAX_NAME = 200
 _PREFIX = re.compile(r"[a-z]{1,12}_")
 """The prefix of an OpenAI id, which names the type of the object."""
 _KNOWN_PREFIXES = frozenset(
@@ -62,6 +67,7 @@ def _is_known(text: str) -> bool:
     kind = text[len("[REDACTED:") : -1]
     return (
         not kind
+        or text[len("[REDACTED")] == "-"
         or kind in _BUILT_IN_KINDS
         or kind in _configured_kinds(tuple(get_settings().DETECTORS))
     )
@@ -102,6 +108,18 @@ def safe_id(text: str, *, prefixed: bool = False, chosen: bool = False) -> str:
     """Return an id of a redacted message, replaced unless it has the form of an id."""
     plain = (_CLIENT_ID if chosen else _PROVIDER_ID).fullmatch(text) is not None
     return text if plain or is_mask(text) else replacement_id(text, 0, prefixed=prefixed)
+
+
+def document_name(text: str, masked: str, *, limited: bool = True) -> str:
+    """Return the masked name of a document or file so that providers accept it.
+
+    They accept letters, digits, spaces, hyphens and brackets, and no name twice: each mask gets a
+    keyed digest of the name. ``limited`` is whether they accept at most 200 characters.
+    """
+    digest = replacement_ids(text)[0][-_DIGEST_LENGTH:].translate(_DIGEST_LETTERS)
+    unique = f"[REDACTED-{digest}]"
+    name = MASK_PATTERN.sub(unique, masked)
+    return unique if limited and len(name) > _MAX_NAME else name
 
 
 def pseudonymous_id(text: str) -> str:

@@ -6,9 +6,10 @@ from typing import Any
 
 from django_agent_sessions.content import dialects
 from django_agent_sessions.content.dialects.redaction import Redactor, mask
+from django_agent_sessions.content.dialects.vocabulary import ValueKind
 from django_agent_sessions.content.paths import Path, has_path, value_at
 
-from .masks import is_mask, pseudonymous_id, safe_id, safe_name
+from .masks import document_name, is_mask, pseudonymous_id, safe_id, safe_name
 from .replacement import replace_at, replace_spans
 
 
@@ -65,4 +66,14 @@ def redact_spans(message: Any, path: Path, *spans: tuple[int, int]) -> Any:
     if not isinstance(text, str) or not all(0 <= one < end <= len(text) for one, end in spans):
         raise LookupError("The payload has no text with these spans at this path.")
     masked = replace_spans(text, spans)
+    if masked is not text and path and _is_document_name(message, path, text):
+        masked = document_name(text, masked, limited=path[-1] == "name")
     return message if masked is text else replace_at(message, path, masked)
+
+
+def _is_document_name(message: Any, path: Path, text: str) -> bool:
+    parent, key = value_at(message, path[:-1]), path[-1]
+    if not isinstance(parent, dict):
+        return False
+    kinds = (dialect.kind_of(parent, key, text) for dialect in dialects.all_dialects())
+    return key in dialects.vocabulary().file_names or ValueKind.DOCUMENT in kinds

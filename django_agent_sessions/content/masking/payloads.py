@@ -35,7 +35,7 @@ from .finders import (
     find_matches,
     iterate_matches,
 )
-from .masks import is_replacement_id, replacement_id
+from .masks import document_name, is_replacement_id, replacement_id
 from .replacement import drop_copies, ensure_json, mask_matches, replace_texts
 
 _BASE64_TEXT = re.compile(r"[A-Za-z0-9+/=\r\n]{8,}\Z")
@@ -175,6 +175,8 @@ class _Masker:
             return item
         if kind is ValueKind.NAME:
             return self._name(item, path)
+        if kind is ValueKind.DOCUMENT:
+            return self._file_name(item, path, limited=True)
         if isinstance(item, str) and (mask_text := self._text_masker(key, item)) is not None:
             return mask_text(item, path)
         if key in self._known.counts and isinstance(item, dict):
@@ -198,6 +200,8 @@ class _Masker:
             return _unchanged
         if key in known.sealed:
             return self._sealed
+        if key in known.file_names:
+            return self._file_name
         if key in known.ids:
             return self._prefixed_id if key in known.prefixed_ids else self._id
         if key in known.base64 and _BASE64_TEXT.match(text):
@@ -373,6 +377,11 @@ class _Masker:
             return text
         self.hits.record(path, text, found[0])
         return replacement_id(text, found[0].start, prefixed=prefixed)
+
+    def _file_name(self, text: str, path: Path, *, limited: bool = False) -> str:
+        """Mask a name so that providers accept it, and no other name is equal."""
+        masked = self._plain(text, path)
+        return text if masked is text else document_name(text, masked, limited=limited)
 
     def _number(self, number: float, path: Path, free: bool) -> Any:
         if not free and any(step in self._known.numbers for step in path[-2:]):

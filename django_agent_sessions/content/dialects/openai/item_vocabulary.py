@@ -27,6 +27,7 @@ VOCABULARY = Vocabulary(
         start start_index summary_index text_weight timeout_ms total_tokens x y
         """
     ),
+    file_names=terms("filename"),
     free=terms("arguments custom input parameters reason response"),
     sealed=terms("encrypted_content"),
     base64=terms("b64_json base64 blob data file_data result"),

@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 from .stream_writer import CUT, KEEP_ALIVE, error_end, start_chunk
+
+if TYPE_CHECKING:
+    from .claims import Refusal
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +42,12 @@ class Answer:
 
     repeats: bool = False
     """Whether the session has the message already, without an answer."""
+
+    stored_text: str | None = None
+    """The text of the message in the session, if it was found there by its id."""
+
+    refusal: Refusal | None = None
+    """Why the message is not answered unless this answer to it can be replayed."""
 
     id: str = field(default_factory=lambda: str(uuid4()))
     buffer: ReplayBuffer | None = None

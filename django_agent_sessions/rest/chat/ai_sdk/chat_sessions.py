@@ -89,7 +89,7 @@ class ChatSessionAPI(StreamingAPI):
                     raise Conflict("This id is already in use: choose another.") from None
                 key, (_, scope, name) = record.id, record.key
                 epoch, before = record.redaction_epoch, self._newest(key).first()
-        question = find_question(self._messages(key), incoming) if incoming.names else None
+        question = None if before is None else find_question(self._messages(key), incoming)
         chat = Chat(
             id=incoming.id,
             key=key,
@@ -109,10 +109,12 @@ class ChatSessionAPI(StreamingAPI):
             owner=user.pk,
             message_id=incoming.message_id,
             digest=_digest(incoming),
-            before=before if question is None else question[0],
+            before=before if question is None else question.before,
             epoch=epoch,
             is_known=incoming.is_known and question is None,
             repeats=question is not None,
+            stored_text=None if question is None else question.text,
+            refusal=None if question is None else question.refusal,
         )
         return chat, answer
 

@@ -15,7 +15,8 @@ from typing import Any
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 
 from django_agent_sessions.rest.streaming import close_idle_connections
-from django_agent_sessions.values.run_context import run_context
+from django_agent_sessions.values.ids import SessionKey
+from django_agent_sessions.values.run_context import QuestionKey, run_context
 
 from .answers import Answer, ReplayBuffer
 from .chat import Chat
@@ -105,11 +106,20 @@ class Run:
             self._stop.set()
         self._failed = True
         user = self.chat.user
-        with run_context(author="" if self.chat.owner is user else str(user.pk)):
+        author = "" if self.chat.owner is user else str(user.pk)
+        with run_context(author=author, question=self._question_key()):
             self._thread = AnswerThread()
         self._writer.begin(self.answer.id)
         self._task = loop.create_task(self._run(), context=self._thread.context)
         self._task.add_done_callback(self._close)
+
+    def _question_key(self) -> QuestionKey | None:
+        """Return the message's id for its row; None for a stored one whose text is not known."""
+        chat, stored_text = self.chat, self.answer.stored_text
+        if not chat.message_id or (chat.is_repeated and stored_text is None):
+            return None
+        session = SessionKey(chat.namespace, chat.scope, chat.session_id)
+        return QuestionKey(chat.message_id, session, stored_text)
 
     @property
     def begun(self) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
+
+from django.db.models import Q
 
 from django_agent_sessions.content import dialects
 from django_agent_sessions.content.dialects import Part, PartKind
@@ -11,10 +13,23 @@ from django_agent_sessions.models import MAIN_BRANCH
 from django_agent_sessions.models.querysets import MessageQuerySet
 from django_agent_sessions.models.stored_text import visible_payload
 from django_agent_sessions.rest.converters import parse_uuid
-from django_agent_sessions.rest.problems import Conflict
+from django_agent_sessions.store.contents import mask_on_write
 
 from .chat import ChatRequest
 from .claims import Refusal, Stored
+
+
+class SentBefore(NamedTuple):
+    """A stored message of the user that a client sends again."""
+
+    before: UUID | None
+    """The last message before it; ``None`` if there was none."""
+
+    text: str
+    """Its text, as it is stored."""
+
+    refusal: Refusal | None
+    """Why it is not answered again; ``None`` if it has no answer."""
 
 
 def stored_after(rows: MessageQuerySet, before: UUID | None) -> Stored:
@@ -29,7 +44,7 @@ def stored_after(rows: MessageQuerySet, before: UUID | None) -> Stored:
         return Stored.NOTHING
     role, agent = question
     # Other agents, which are tools of this one, may have messages of their own.
-    last = _shown(rows.filter(agent=agent).order_by("-id"))
+    last = _last(rows.filter(agent=agent))
     return Stored.QUESTION if role == "user" and not _is_answer(*last) else Stored.ANSWER
 
 
@@ -40,31 +55,51 @@ def answer_after(rows: MessageQuerySet, before: UUID | None) -> UUID | None:
     return rows.order_by("id").values_list("id", flat=True).first()
 
 
-def find_question(rows: MessageQuerySet, incoming: ChatRequest) -> tuple[UUID | None] | None:
-    """Return the last message before a stored one that a client sends again by its primary key.
+def find_question(rows: MessageQuerySet, incoming: ChatRequest) -> SentBefore | None:
+    """Return the stored message with the client's id of a message, or with it as primary key.
 
-    Returns ``None`` if the session has no such message. Raises ``Conflict`` if it has an answer, or
-    the client has edited it.
+    Returns ``None`` if the session has no such message.
     """
-    rows = rows.filter(branch=MAIN_BRANCH)
-    key = parse_uuid(incoming.message_id)
-    if key is None or not (stored := _shown(rows.filter(pk=key))):
+    if not incoming.message_id:
         return None
-    role, parts = stored
-    text = "\n".join(part.text for part in parts if part.kind is PartKind.TEXT)
-    if role != "user" or text != incoming.text:
-        raise Conflict(Refusal.EDITED.value)
+    rows = rows.filter(branch=MAIN_BRANCH)
+    has_id = Q(external_id=incoming.message_id)
+    if (key := parse_uuid(incoming.message_id)) is not None:
+        has_id |= Q(pk=key)
+    shown = rows.filter(has_id).annotate(shown=visible_payload())
+    columns = "id", "agent_id", "agent__dialect", "redacted_at", "shown"
+    found = shown.order_by("-id").values_list(*columns).first()
+    if found is None:
+        return None
+    key, agent, name, redacted_at, payload = found
+    dialect = dialects.get(name)
+    text = dialect.question(payload)
+    if text is None or not (redacted_at or _is_same(incoming, text, dialect.parts(payload))):
+        is_named = incoming.names == incoming.message_id
+        return SentBefore(None, "", Refusal.EDITED if is_named else Refusal.CHANGED)
     before = rows.filter(id__lt=key).order_by("-id").values_list("id", flat=True).first()
-    if stored_after(rows, before) is not Stored.QUESTION:
-        raise Conflict(Refusal.SENT.value)
-    return (before,)
+    # Later questions of the user may have been answered.
+    is_answered = _is_answer(*_last(rows.filter(id__gte=key, agent=agent)))
+    return SentBefore(before, text, Refusal.SENT if is_answered else None)
 
 
-def _shown(rows: MessageQuerySet) -> tuple[Any, ...]:
-    """Return the role and the parts of the first row, or an empty tuple."""
-    columns = rows.annotate(shown=visible_payload()).values_list("role", "agent__dialect", "shown")
-    found = columns.first()
-    return () if found is None else (found[0], dialects.get(found[1]).parts(found[2]))
+def _is_same(incoming: ChatRequest, text: str, parts: tuple[Part, ...]) -> bool:
+    """Return whether a stored message is the one that is sent.
+
+    The application may have added lines to its text, or left out its files.
+    """
+    kept = sum(part.kind in (PartKind.IMAGE, PartKind.DOCUMENT) for part in parts)
+    if kept not in (0, len(incoming.files)):
+        return False
+    sent = (incoming.text, str(mask_on_write(incoming.text, free=True)))
+    return any(f"\n{one}\n" in f"\n{text}\n" for one in sent) or not incoming.text
+
+
+def _last(rows: MessageQuerySet) -> tuple[str, tuple[Part, ...]]:
+    """Return the role and the parts of the last row; empty ones if there is none."""
+    columns: Any = rows.annotate(shown=visible_payload())
+    found = columns.order_by("-id").values_list("role", "agent__dialect", "shown").first()
+    return ("", ()) if found is None else (found[0], dialects.get(found[1]).parts(found[2]))
 
 
 def _is_answer(role: str, parts: tuple[Part, ...]) -> bool:

@@ -185,6 +185,9 @@ class ChatView(ChatSessionAPI):
         shared = None if chat.owner is chat.user else chat.key
         if existing is not None:
             return await self._replay(existing, answer.epoch, shared)
+        if answer.refusal is not None:
+            runs.leave(run)
+            raise Conflict(answer.refusal.value)
         # A task of its own: a client that disconnects now has still sent its message.
         claim_task = answer.claim_task = asyncio.create_task(self._claim(run, claims))
         refusal = await asyncio.shield(claim_task)

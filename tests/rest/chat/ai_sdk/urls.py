@@ -59,6 +59,54 @@ class OpenAITools(ChatView):
         return agents.Runner.run_streamed(agent, chat.openai_input, session=session)
 
 
+class UnawareStrands(StrandsTools):
+    """It makes the input of its agent by itself."""
+
+    async def respond(self, chat: Chat) -> Any:
+        agent = strands.Agent(
+            model=StrandsModel(),
+            session_manager=DjangoSessionManager(
+                chat.session_id, owner=chat.owner, scope=chat.scope
+            ),
+            messages=[
+                {"role": "user", "content": [{"text": "An example"}]},
+                {"role": "assistant", "content": [{"text": "of an answer"}]},
+            ],
+            callback_handler=None,
+        )
+        async for event in agent.stream_async(chat.text):
+            yield event
+
+
+class UnawareOpenAI(OpenAITools):
+    def respond(self, chat: Chat) -> Any:
+        agent: agents.Agent[Any] = agents.Agent(name="tools", model=self.model)
+        session = DjangoSession(chat.session_id, owner=chat.owner, scope=chat.scope, create=False)
+        return agents.Runner.run_streamed(agent, chat.text, session=session)
+
+
+class Team(OpenAITools):
+    """An agent of another session is asked first, and one of the same session then."""
+
+    async def respond(self, chat: Chat) -> Any:
+        agent: agents.Agent[Any] = agents.Agent(name="team", model=self.model)
+        elsewhere = DjangoSession(f"{chat.session_id}-router", owner=chat.owner)
+        async for _ in agents.Runner.run_streamed(
+            agent, "Which language?", session=elsewhere
+        ).stream_events():
+            pass
+        session = DjangoSession(chat.session_id, owner=chat.owner, scope=chat.scope, create=False)
+        helper = DjangoSession(
+            chat.session_id, agent_id="helper", owner=chat.owner, scope=chat.scope, create=False
+        )
+        answer = agents.Runner.run_streamed(agent, chat.openai_input, session=session)
+        async for event in answer.stream_events():
+            yield event
+        answer = agents.Runner.run_streamed(agent, "Check it", session=helper)
+        async for event in answer.stream_events():
+            yield event
+
+
 class Whole(OpenAITools):
     """A model that delivers no deltas."""
 
@@ -120,6 +168,9 @@ urlpatterns = [
     *_documented().urlpatterns,
     *chat_urls(StrandsTools, "strands", name="strands"),
     *chat_urls(OpenAITools, "openai", name="openai"),
+    *chat_urls(UnawareStrands, "unaware-strands", name="unaware-strands"),
+    *chat_urls(UnawareOpenAI, "unaware-openai", name="unaware-openai"),
+    *chat_urls(Team, "team", name="team"),
     *chat_urls(Whole, "whole", name="whole"),
     *chat_urls(Bounded, "bounded/", name="bounded"),
     *chat_urls(Hurried, "hurried", name="hurried"),

@@ -1,0 +1,174 @@
+"""Messages that are sent again when no cache remembers them: they are found by their ids."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+from uuid import uuid4
+
+import pytest
+
+from django_agent_sessions.governance.redaction import Find, redact
+from django_agent_sessions.models import Session, SessionMessage
+
+from .clients import body, chunks, parts, until
+
+BOTH = ["strands", "openai"]
+ALL = [*BOTH, "unaware-strands", "unaware-openai"]
+
+
+@pytest.fixture
+def name():
+    return uuid4().hex
+
+
+@pytest.fixture
+def forget(home):
+    """Empties the cache that the servers share, as if it were restarted."""
+    return lambda: shutil.rmtree(home / "cache", ignore_errors=True)
+
+
+def questions():
+    rows = SessionMessage.objects.filter(role="user").exclude(text="An example").order_by("id")
+    return list(rows.values_list("text", "external_id"))
+
+
+@pytest.mark.parametrize("api", BOTH)
+def test_a_message_is_stored_under_the_clients_id_and_nothing_else_is(browser, api):
+    browser.ask(api, "c-1", "broken-tool now", key="m-1")
+    browser.ask(api, "c-1", "Hello", key="m-2")
+
+    found = SessionMessage.objects.exclude(external_id=None).order_by("id")
+    assert list(found.values_list("text", "external_id")) == [
+        ("broken-tool now", "m-1"),
+        ("Hello", "m-2"),
+    ]
+
+
+@pytest.mark.parametrize("api", ALL)
+@pytest.mark.parametrize("named", [False, True])
+def test_a_failed_message_is_stored_once_though_the_cache_was_lost(browser, forget, api, named):
+    failing = body("c-1", "fail-at-once Ada", key="m-1")
+    more = {"messageId": "m-1"} if named else {}
+    for _ in range(3):
+        answer = chunks(browser.http.post(api, json={**failing, **more}).text)
+        assert answer[-1]["errorText"].startswith("The assistant could not answer")
+        forget()
+
+    assert questions() == [("fail-at-once Ada", "m-1")]
+
+
+@pytest.mark.parametrize("api", ALL)
+def test_a_message_without_answer_gets_it_after_the_cache_was_lost(
+    browser, beside, forget, gate, name, api
+):
+    again = body("c-1", f"wait {name}", key="m-1")
+    other = beside()
+    with browser.http.stream("POST", f"{other.url}/{api}", json=again) as answer:
+        until(answer.iter_lines(), "One")
+    gate.reached(name)
+    other.stop()
+    forget()
+    gate.open(name)
+
+    answer = chunks(browser.http.post(api, json=again).text)
+
+    assert parts(answer)[1]["text"] == "One two."
+    assert questions() == [(f"wait {name}", "m-1")]
+    roles = [message["role"] for message in browser.messages(api, "c-1")]
+    assert roles[-2:] == ["user", "assistant"]
+    forget()
+    refused = browser.http.post(f"{beside().url}/{api}", json=again)
+    assert refused.status_code == 409
+    assert "sent before" in refused.json()["message"]
+    # And the conversation goes on.
+    told = parts(browser.ask(api, "c-1", "recall", key="m-2"))[1]["text"]
+    assert told.count(name) == 1
+    assert [key for _, key in questions()] == ["m-1", "m-2"]
+
+
+@pytest.mark.parametrize("api", BOTH)
+@pytest.mark.parametrize("named", [False, True])
+def test_another_text_under_the_id_is_refused_after_the_cache_was_lost(browser, forget, api, named):
+    browser.ask(api, "c-1", "fail-at-once Ada", key="m-1")
+    forget()
+
+    more = {"messageId": "m-1"} if named else {}
+    refused = browser.post(api, "c-1", "fail-at-once Bob", key="m-1", **more)
+
+    assert refused.status_code == 409
+    assert ("cannot be edited" if named else "Use a new id") in refused.json()["message"]
+    assert questions() == [("fail-at-once Ada", "m-1")]
+
+
+@pytest.mark.parametrize("api", BOTH)
+@pytest.mark.parametrize("kinds", [["pdf"], ["png"], ["pdf", "png"]])
+def test_files_without_a_text_are_sent_again_and_stored_once(browser, beside, forget, api, kinds):
+    again = {"id": "c-1", "messages": [files(*kinds)], "trigger": "submit-message"}
+    assert chunks(browser.http.post(api, json=again).text)[-1]["type"] == "finish"
+    # As if the process had been killed before the answer.
+    SessionMessage.objects.filter(role="assistant").delete()
+    forget()
+
+    named = {**again, "messageId": "m-1"}
+    answer = chunks(browser.http.post(f"{beside().url}/{api}", json=named).text)
+
+    assert answer[-1]["type"] == "finish"
+    assert [key for _, key in questions()] == ["m-1"]
+    SessionMessage.objects.filter(role="assistant").delete()
+    forget()
+    other = {**again, "messages": [files("png", "png", "png")]}
+    assert browser.http.post(f"{beside().url}/{api}", json=other).status_code == 409
+
+
+def files(*kinds):
+    data = {"pdf": ("application/pdf", b"%PDF-"), "png": ("image/png", b"\x89PNG\r\n\x1a\n")}
+    sent = []
+    for kind in kinds:
+        media_type, content = data[kind]
+        url = f"data:{media_type};base64,{base64.b64encode(content).decode()}"
+        sent.append({"type": "file", "mediaType": media_type, "filename": f"a.{kind}", "url": url})
+    return {"id": "m-1", "role": "user", "parts": sent}
+
+
+@pytest.mark.parametrize("api", BOTH)
+def test_a_redacted_message_is_sent_again_and_stays_redacted(browser, forget, api, ada):
+    browser.ask(api, "c-1", "fail-at-once 4111", key="m-1")
+    session = Session.objects.get()
+    redact(session, Find("4111"), actor=ada, reason="asked")
+    forget()
+
+    answer = browser.ask(api, "c-1", "fail-at-once 4111", key="m-1", messageId="m-1")
+
+    assert answer[-1]["type"] == "error"
+    ((text, key),) = questions()
+    assert key == "m-1"
+    assert "4111" not in text
+
+
+@pytest.mark.parametrize("api", BOTH)
+def test_the_id_of_a_message_belongs_to_one_chat(browser, forget, api):
+    for chat in ("c-1", "c-2"):
+        browser.ask(api, chat, "Hello", key="m-1")
+
+    assert questions() == [("Hello", "m-1")] * 2
+
+
+@pytest.mark.parametrize("api", BOTH)
+def test_a_loaded_message_keeps_its_clients_id_when_it_is_sent_again(browser, forget, api):
+    browser.ask(api, "c-1", "fail-at-once Ada", key="m-1")
+    (loaded,) = browser.messages(api, "c-1")
+    forget()
+
+    browser.ask(api, "c-1", "fail-at-once Ada", key=loaded["id"], messageId=loaded["id"])
+    forget()
+    browser.ask(api, "c-1", "fail-at-once Ada", key="m-1")
+
+    assert questions() == [("fail-at-once Ada", "m-1")]
+
+
+def test_a_conversation_of_a_model_with_another_agent_names_the_users_message_only(browser, forget):
+    browser.ask("team", "c-1", "Hello", key="m-1")
+
+    found = SessionMessage.objects.exclude(external_id=None)
+    assert list(found.values_list("agent__agent_id", "text")) == [("default", "Hello")]
