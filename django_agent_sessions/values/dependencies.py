@@ -18,14 +18,14 @@ def require_version(distribution: str, minimum: str, *, extra: str) -> None:
     except PackageNotFoundError:
         # The module is another distribution's, of which nothing is known.
         return
-    if release_numbers(installed) < release_numbers(minimum):
+    if _release(installed) < _release(minimum):
         raise ConfigurationError(
             f"{distribution} {installed} is installed, and {minimum} or newer is required. Install "
             f'it with: pip install --upgrade "django-agent-sessions[{extra}]"'
         )
 
 
-def release_numbers(text: str) -> tuple[int, ...]:
+def _release(text: str) -> tuple[int, ...]:
     """Return the numbers of a version, without its pre-release or local part."""
     numbers = re.match(r"\d+(\.\d+)*", text)
     return tuple(int(number) for number in numbers[0].split(".")) if numbers else ()

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.values.dependencies import release_numbers
 
 from .item_links import kind_of
 from .model_history import SentItem
@@ -45,7 +45,7 @@ def seen_digests(wrapper: Any) -> tuple[str, ...] | None:
         digests: tuple[str, ...] = exchange[0]
         return digests
     release = version("openai-agents")
-    if release_numbers(release) >= _RECORDS_SINCE:
+    if tuple(map(int, re.findall(r"\d+", release)[:2])) >= _RECORDS_SINCE:
         raise ConfigurationError(
             f"openai-agents {release} does not record what a model has seen, as django-agent-"
             "sessions expects: call run_compaction(), which summarizes the whole conversation, or "
