@@ -30,8 +30,6 @@ NAMES = [
     "Ada Lovelace",
     "letter of Ada 1",
     "letter of Bob 1",
-    "ada@example.com",
-    "bob@example.com",
     "4111 1111 1111 1111",
     "5500 0000 0000 0004",
     "[Ada]",
@@ -82,7 +80,7 @@ def test_redacted_names_of_documents_are_accepted_by_the_provider_in_strands(ada
         assert len(names) == len(NAMES)
         assert is_accepted(names), names
         assert names[-1] == "report"
-        assert not any(word in "".join(names) for word in ("Ada", "Bob", "4111", "@"))
+        assert not any(word in "".join(names) for word in ("Ada", "Bob", "4111"))
 
 
 def test_the_files_of_one_message_have_unique_names_after_a_redaction(ada):
@@ -106,7 +104,13 @@ def test_a_redacted_name_is_redacted_no_further(ada):
 
 
 async def test_redacted_names_of_files_keep_their_extensions_in_openai(ada):
-    names = [*(f"{name}.pdf" for name in NAMES), "Ada", "ada@example.com", "pdf of Ada.tar.gz"]
+    names = [
+        *(f"{name}.pdf" for name in NAMES),
+        "Ada",
+        "ada@example.com",
+        "bob@example.com.pdf",
+        "pdf of Ada.tar.gz",
+    ]
     session = DjangoSession("s")
     agent = OpenAIAgent(name="a", model=openai_models.ScriptedModel())
     data = f"data:application/pdf;base64,{base64.b64encode(PDF).decode()}"
