@@ -81,7 +81,7 @@ class ReviewForm(forms.Form):
         self.suggested = [displayable(name) for name in reviews.reviewer_names()]
         none = [] if known else [("", _("not under review"))]
         states = [*none, *Review.State.choices]
-        fields["state"].choices = [(value, capfirst(label)) for value, label in states]
+        fields["state"].choices = [(value, capfirst(str(label))) for value, label in states]
 
     def clean_assignee(self) -> Any:
         """Return the user with this name, or None if the field is empty or did not change."""
