@@ -16,12 +16,6 @@ class QuestionKey:
 
     The adapters store it as the ``external_id`` of the first message of the user that the run
     writes, in one session: ``session``, or the first one.
-
-    Args:
-        external_id: The id.
-        session: The key of the session.
-        stored_text: The text of the message, if the session has it already: it is then not written
-            again.
     """
 
     def __init__(
