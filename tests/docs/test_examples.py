@@ -250,3 +250,7 @@ def test_a_celery_task_that_is_delivered_twice_answers_once() -> None:
     assert (reply.acks_late, reply.reject_on_worker_lost) == (True, True)
     assert len(answers) == 1
     assert SessionMessage.objects.filter(session__session_id="talk").count() == 2
+
+    reply.apply(args=(ada.pk, "talk", "Another job."), task_id=str(uuid4())).get()
+    assert {reply.apply(**delivered).get().strip()} == answers
+    assert SessionMessage.objects.filter(session__session_id="talk").count() == 4
