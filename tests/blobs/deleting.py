@@ -94,7 +94,7 @@ def die_after_upload() -> None:
         signal.pause()
         return ""
 
-    FileSystemStorage.save = dying  # type: ignore[method-assign] # in this process only
+    FileSystemStorage.save = dying  # type: ignore[assignment, method-assign] # in this process only
 
 
 def die(when: str) -> None:

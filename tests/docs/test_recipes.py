@@ -117,7 +117,7 @@ def test_a_stream_is_for_those_who_may_read_the_session(ada, eve, kind):
     view = pasted(f"A stream under {kind}", strands_words=None, one_by_one=None)["stream_answer"]
     request = RequestFactory().post("/", {"text": "hello"})
 
-    async def eves() -> User:
+    async def eves() -> Any:
         return eve
 
     request.user, request.auser = eve, eves

@@ -409,7 +409,9 @@ class RolledUp:
 
 
 def _allowed(size: int) -> Any:
-    return override_settings(AGENT_SESSIONS={**settings.AGENT_SESSIONS, "MAX_OWNER_BYTES": size})
+    return override_settings(
+        AGENT_SESSIONS={**getattr(settings, "AGENT_SESSIONS", {}), "MAX_OWNER_BYTES": size}
+    )
 
 
 def stored_bytes(owner: Any) -> int:

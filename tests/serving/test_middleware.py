@@ -41,7 +41,7 @@ def test_whoever_deletes_a_user_is_named_for_the_sessions_that_go_along(
 async def test_in_an_async_stack_the_user_is_named_while_the_view_runs_and_not_after_it(rf):
     async def view(request):
         # Who acts goes along into the view's threads, as every context variable does.
-        await asyncio.to_thread(lambda: named.append(audit._acting.get()[0]))
+        await asyncio.to_thread(lambda: named.append(audit._acting.get().actor))
         return HttpResponse()
 
     named: list[Any] = []
@@ -53,7 +53,7 @@ async def test_in_an_async_stack_the_user_is_named_while_the_view_runs_and_not_a
 
     assert response.status_code == 200
     assert [user.get_username() for user in named] == ["ada"]
-    assert audit._acting.get()[0] is None
+    assert audit._acting.get().actor is None
 
 
 def test_a_stranger_is_nobody(owned, client):

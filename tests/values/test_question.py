@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from agents import Agent as OpenAIAgent
@@ -37,6 +38,17 @@ def strands_run(*steps, text="Hello", session_id="s", **options):
     return agent
 
 
+@pytest.fixture
+def thread_loop():
+    """The loop that ``Runner.run_sync`` leaves open in this thread."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    asyncio.set_event_loop(None)
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
+
+
 def named():
     rows = SessionMessage.objects.exclude(external_id=None)
     return list(rows.order_by("id").values_list("text", "external_id"))
@@ -69,7 +81,7 @@ def test_what_an_agent_is_created_with_is_not_the_question():
 
 @pytest.mark.parametrize("session_class", [DjangoSession, AdvancedDjangoSession])
 @pytest.mark.parametrize("sync", [False, True])
-def test_only_the_question_has_the_id_in_a_tool_loop_of_openai(session_class, sync):
+def test_only_the_question_has_the_id_in_a_tool_loop_of_openai(session_class, sync, thread_loop):
     agent = assistant(openai_models.call("add", a=1, b=2), "Three.")
     with run_context(question="m-1"):
         if sync:
@@ -82,7 +94,7 @@ def test_only_the_question_has_the_id_in_a_tool_loop_of_openai(session_class, sy
 
 
 async def test_of_several_messages_of_the_user_the_first_has_the_id():
-    items = [{"role": "system", "content": "x"}, {"role": "user", "content": "a"}]
+    items: Any = [{"role": "system", "content": "x"}, {"role": "user", "content": "a"}]
     with run_context(question="m-1"):
         await DjangoSession("s").add_items([*items, {"role": "user", "content": "b"}])
 

@@ -34,7 +34,7 @@ def talk(ada):
 
 
 def title(session) -> str:
-    return Session.objects.get(pk=session.id).title
+    return str(Session.objects.get(pk=session.id).title)
 
 
 def message(session):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from typing import Any
 
 import pytest
 from agents import Agent as OpenAIAgent
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 PDF = b"%PDF-1.7"
 # What Bedrock accepts.
 ACCEPTED = re.compile(r"(?!.*\s\s)[A-Za-z0-9\s()\[\]-]{1,200}")
-SECRETS = [Find("Ada"), Find("Bob"), Find("Lovelace"), Detect("email"), Detect("card")]
+SECRETS: Any = [Find("Ada"), Find("Bob"), Find("Lovelace"), Detect("email"), Detect("card")]
 NAMES = [
     "Ada",
     "Bob",
@@ -112,10 +113,11 @@ async def test_redacted_names_of_files_keep_their_extensions_in_openai(ada):
         "pdf of Ada.tar.gz",
     ]
     session = DjangoSession("s")
-    agent = OpenAIAgent(name="a", model=openai_models.ScriptedModel())
+    model: Any = openai_models.ScriptedModel()
+    agent = OpenAIAgent(name="a", model=model)
     data = f"data:application/pdf;base64,{base64.b64encode(PDF).decode()}"
     for name in names:
-        file = {"type": "input_file", "filename": name, "file_data": data}
+        file: Any = {"type": "input_file", "filename": name, "file_data": data}
         await Runner.run(agent, [{"role": "user", "content": [file]}], session=session)
 
     stored = await Session.objects.aget()
@@ -124,7 +126,7 @@ async def test_redacted_names_of_files_keep_their_extensions_in_openai(ada):
 
     sent = [
         part["filename"]
-        for item in agent.model.requests[-1]
+        for item in model.requests[-1]
         if isinstance(item.get("content"), list)
         for part in item["content"]
         if part["type"] == "input_file"
