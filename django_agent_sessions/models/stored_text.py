@@ -41,10 +41,20 @@ class OpenedMetadataField(OpenedTextField):
 
 
 class StoredText(Func):
-    """The text of the first of some columns that is not NULL, or its first characters."""
+    """The text of the first of some columns that is not NULL, or its first characters.
 
-    def __init__(self, *columns: str, length: int | None = None, output_field: Any = None) -> None:
+    With a codec, the row's key precedes it, unless it is only measured (``keyed=False``).
+    """
+
+    def __init__(
+        self,
+        *columns: str,
+        length: int | None = None,
+        output_field: Any = None,
+        keyed: bool = True,
+    ) -> None:
         self.length = length
+        self.keyed = keyed
         super().__init__(
             F("pk"), *map(F, columns), output_field=output_field or OpenedTextField(length)
         )
@@ -52,9 +62,9 @@ class StoredText(Func):
     def as_sql(self, compiler: Any, connection: Any, *_: Any, **__: Any) -> Any:
         key, *columns = self.get_source_expressions()
         texts = {column.target: compiler.compile(column)[0] for column in columns}
-        if codec.is_plain():
+        if codec.is_plain() or not self.keyed:
             texts = {field: field.as_text(connection, sql) for field, sql in texts.items()}
-        sql = first_text(connection, compiler.compile(key)[0], texts)
+        sql = first_text(connection, compiler.compile(key)[0] if self.keyed else None, texts)
         # A sealed text is cut after it was opened.
         cut = self.length is not None and codec.is_plain()
         return (f"SUBSTR({sql}, 1, {self.length})" if cut else sql), []
@@ -68,11 +78,13 @@ def opened_text(selected: str) -> str:
         return codec.stored_part(selected)
 
 
-def first_text(connection: BaseDatabaseWrapper, key: str, texts: Mapping[ContentField, str]) -> str:
+def first_text(
+    connection: BaseDatabaseWrapper, key: str | None, texts: Mapping[ContentField, str]
+) -> str:
     """Return the SQL of the first text that is not NULL, given the SQL of the columns."""
     selected = (
         list(texts.values())
-        if codec.is_plain()
+        if codec.is_plain() or key is None
         else [with_row(connection, field, key, text) for field, text in texts.items()]
     )
     return f"COALESCE({', '.join(selected)})" if len(selected) > 1 else selected[0]
@@ -80,6 +92,9 @@ def first_text(connection: BaseDatabaseWrapper, key: str, texts: Mapping[Content
 
 VISIBLE_TEXT = StoredText("redact_message", "message")
 """The visible content of a message as stored text."""
+
+MEASURED_TEXT = StoredText("redact_message", "message", keyed=False)
+"""The same, to count its bytes."""
 
 
 def visible_payload() -> StoredText:

@@ -16,6 +16,7 @@ from django_agent_sessions.exceptions import (
     EncryptionKeyError,
     SessionNotFoundError,
 )
+from django_agent_sessions.governance import quotas
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import DataKey, Session, SessionMessage, StoredPart
 from django_agent_sessions.models.fields import ExactJSONField
@@ -279,3 +280,13 @@ def test_words_of_encrypted_messages_are_not_searched_in_silence(encrypted, stor
     found = find_sessions("s", sessions=everything, content=True)
     assert set(found.sessions) == {session.id}
     assert found.encrypted
+
+
+def test_a_quota_counts_the_bytes_that_are_stored(encrypted, store):
+    session = store.open("s")
+    agent = store.agents.open(session)
+    store.append_many(agent, [user("The first secret."), user("The second one.")])
+
+    size = quotas.session_bytes(Session.objects.get(), "default")
+
+    assert size == sum(len(text) for text in stored(SessionMessage, "message"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import random
 import tempfile
 from collections import Counter, defaultdict
@@ -39,6 +40,7 @@ from django_agent_sessions.models import (
     Snapshot,
     UsageRollup,
 )
+from django_agent_sessions.models.shared_text import ESCAPED, VERBATIM
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import AgentRecord, NewMessage, TurnCost, Usage
@@ -332,17 +334,8 @@ class World(Clients):
     def quota(self) -> None:
         """Just as many bytes are allowed as the plain sum says."""
         whose = self.chance.choice(self.users)
-        cache.clear()
         room = stored_bytes(whose.pk)
-        with _allowed(room):
-            quotas.require_room(whose.pk, 0, "default")
-        cache.clear()
-        with _allowed(room - 1):
-            try:
-                quotas.require_room(whose.pk, 0, "default")
-            except QuotaExceededError:
-                return
-        raise AssertionError(f"{room} bytes are stored, and {room - 1} were enough")
+        assert (_fits(whose, room), _fits(whose, room - 1)) == (True, False), room
 
     def choose(self) -> str:
         """Return the name of an operation."""
@@ -408,10 +401,16 @@ class RolledUp:
             assert tuple(sums[f"of_{name}"] or 0 for name in names) == expected
 
 
-def _allowed(size: int) -> Any:
-    return override_settings(
-        AGENT_SESSIONS={**getattr(settings, "AGENT_SESSIONS", {}), "MAX_OWNER_BYTES": size}
-    )
+def _fits(owner: Any, size: int) -> bool:
+    """Return whether what a user has is within this quota, asked as if for the first time."""
+    cache.clear()
+    configured = getattr(settings, "AGENT_SESSIONS", {})
+    with override_settings(AGENT_SESSIONS={**configured, "MAX_OWNER_BYTES": size}):
+        try:
+            quotas.require_room(owner.pk, 0, "default")
+        except QuotaExceededError:
+            return False
+    return True
 
 
 def stored_bytes(owner: Any) -> int:
@@ -419,7 +418,13 @@ def stored_bytes(owner: Any) -> int:
     sessions = Session.objects.filter(owner=owner).values_list("pk", flat=True)
     total = sum(Blob.objects.filter(session__in=list(sessions)).values_list("size", flat=True))
     for session in sessions:
-        total += _bytes(SessionMessage, session, "COALESCE(redact_message, message)")
+        shown = "COALESCE(redact_message, message)"
+        stored = zip(
+            _texts(SessionMessage, session, shown),
+            _texts(SessionMessage, session, "text"),
+            strict=True,
+        )
+        total += sum(len(_whole(payload, text).encode()) for payload, text in stored)
         for name in ("state", "conversation_manager_state", "internal_state"):
             total += _bytes(SessionAgent, session, name)
         total += sum(_bytes(Snapshot, session, name) for name in ("document", "messages"))
@@ -427,15 +432,28 @@ def stored_bytes(owner: Any) -> int:
 
 
 def _bytes(model: Any, session: UUID, column: str) -> int:
+    return sum(len(text.encode()) for text in _texts(model, session, column))
+
+
+def _texts(model: Any, session: UUID, column: str) -> list[str]:
+    """Read a column as it is stored."""
     text = f"CAST({column} AS {'CHAR' if connection.vendor == 'mysql' else 'TEXT'})"
-    field = Session._meta.pk
-    assert field is not None
+    key = Session._meta.pk
+    assert key is not None
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT {text} FROM {model._meta.db_table} WHERE session_id = %s",
-            [field.get_db_prep_value(session, connection)],
+            f"SELECT {text} FROM {model._meta.db_table} WHERE session_id = %s ORDER BY id",
+            [key.get_db_prep_value(session, connection)],
         )
-        return sum(len((found or "").encode()) for (found,) in cursor.fetchall())
+        return [found or "" for (found,) in cursor.fetchall()]
+
+
+def _whole(payload: str, text: str) -> str:
+    """Put the text back into a payload that has a marker in its place."""
+    size = len(text.encode())
+    escaped = json.dumps(text, ensure_ascii=False)[1:-1]
+    payload = payload.replace(f"{VERBATIM}{size}{VERBATIM}", text)
+    return payload.replace(f"{ESCAPED}{size}{ESCAPED}", escaped)
 
 
 def compare(world: World) -> str:
