@@ -20,6 +20,7 @@ from openai.types.responses import ResponseTextDeltaEvent
 from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.adapters.openai_agents.echo import EchoModel as OpenAIEcho
 from django_agent_sessions.adapters.strands.echo import EchoModel as StrandsEcho
+from django_agent_sessions.store import SessionStore
 from tests.docs.recipes import pasted
 
 CLIENT_FILE = "TEST_CLIENT_FILE"
@@ -105,12 +106,14 @@ def _recipe(heading: str, sdk: str) -> Any:
 @transaction.non_atomic_requests
 @login_required
 async def under_asgi(request: HttpRequest, sdk: str, session_id: str) -> Any:
+    await SessionStore(owner=await request.auser()).aopen(session_id)
     return await _recipe("A stream under ASGI", sdk)(request, session_id)
 
 
 @csrf_exempt
 @login_required
 def under_wsgi(request: HttpRequest, sdk: str, session_id: str) -> Any:
+    SessionStore(owner=request.user).open(session_id)
     return _recipe("A stream under WSGI", sdk)(request, session_id)
 
 
