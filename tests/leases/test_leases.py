@@ -21,6 +21,7 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
 )
 from django_agent_sessions.leases import held_lease as holds
+from django_agent_sessions.leases import lease_rows
 from django_agent_sessions.leases.held_lease import HeldLease
 from django_agent_sessions.leases.lease_rows import DatabaseNow
 from django_agent_sessions.models import RunLease
@@ -171,6 +172,15 @@ def test_a_lease_is_renewed_while_it_is_held(session):
         assert not lease.lost
         lease.check()
         assert not is_free(session)
+    assert is_free(session)
+
+
+def test_a_renewal_that_comes_late_does_not_bring_a_released_lease_back(session):
+    lease = leases.acquire(session, keep=False)
+    row = RunLease.objects.get(session=session)
+    lease.release()
+
+    assert not lease_rows.renew_row("default", session, row.token, seconds=30)
     assert is_free(session)
 
 
