@@ -8,6 +8,7 @@ process fails there, so that the division stays true.
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import subprocess
 from collections import Counter
@@ -112,6 +113,8 @@ def _walled(request: pytest.FixtureRequest) -> Iterator[None]:
     """Lets no test start a process that ``make test`` runs."""
     with pytest.MonkeyPatch.context() as patch:
         if request.config.option.markexpr == IN_PROCESS:
+            # Asks `uname` once per process. The client of OpenAI calls it with its first request.
+            platform.platform()
             for owner, name in _STARTS:
                 patch.setattr(owner, name, _refuse)
         yield
