@@ -120,13 +120,13 @@ def test_a_job_that_is_tried_again_goes_on_where_it_broke_off(ada, steps):
         answer(lambda manager: build(*steps, session_manager=manager), ada, "s", "1 + 2?", job)
 
     again = answer(lambda m: build("Three.", session_manager=m), ada, "s", "1 + 2?", job)
-    assert again == "Three.\n"
+    assert again == "Three."
 
     middle = ["call add", "result 3"][: 2 * (len(steps) - 1)]
     assert texts(stored()) == ["1 + 2?", *middle, "Three."]
     # In another job, the same words are said anew.
     other = answer(lambda m: build("Still.", session_manager=m), ada, "s", "1 + 2?", new_id())
-    assert other == "Still.\n"
+    assert other == "Still."
     assert texts(stored()) == ["1 + 2?", *middle, "Three.", "1 + 2?", "Still."]
 
 
@@ -138,7 +138,7 @@ def test_a_job_whose_worker_was_killed_in_a_tool_calls_it_again(ada):
     SessionMessage.objects.filter(message_id__gt=1).delete()
 
     again = answer(lambda m: build("Three.", session_manager=m), ada, "s", "1 + 2?", job)
-    assert again == "Three.\n"
+    assert again == "Three."
 
     assert texts(stored()) == ["1 + 2?", "call add", "result 3", "Three."]
 
