@@ -44,7 +44,7 @@ class SessionDeletionMixin(ReadOnlyAdmin):
         if not isinstance(objs, QuerySet):
             (session,) = objs
             objs = Session.objects.using(session._state.db).filter(pk=session.pk)
-        sessions = with_shown_titles(request, objs.defer("metadata", "origin"))
+        sessions = with_shown_titles(request, objs)
         # Django's page does not say why objects are protected.
         protected = [
             format_html("{} – {}", self._session_link(session), _("under legal hold"))

@@ -169,7 +169,7 @@ def _named(request: HttpRequest, lines: Sequence[Any]) -> list[tuple[Any, str]]:
     """Return the lines of a report with what the sessions are called, as the user may see it."""
     keys = [line.key for line in lines if line.name]
     rows = Session.objects.using(bridge.database()).filter(pk__in=keys)
-    sessions = with_shown_titles(request, rows.defer("metadata", "origin"))
+    sessions = with_shown_titles(request, rows)
     names = {str(session.pk): shown_name(session) for session in sessions}
     return [(line, names.get(str(line.key), line.name)) for line in lines]
 

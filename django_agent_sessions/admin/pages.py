@@ -138,8 +138,7 @@ def ask_reason_response(
         intro=intro,
         form=form,
         sessions=[
-            (session, shown_name(session))
-            for session in with_shown_titles(request, sessions.defer("metadata", "origin"))
+            (session, shown_name(session)) for session in with_shown_titles(request, sessions)
         ],
         action=action.__name__,
         action_checkbox_name=helpers.ACTION_CHECKBOX_NAME,

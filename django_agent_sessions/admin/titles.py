@@ -17,7 +17,8 @@ from .permissions import reach
 
 def with_shown_titles(request: HttpRequest, rows: Any) -> list[Session]:
     """Return the sessions of a queryset, each with ``shown_title`` for this viewer."""
-    sessions = with_readable_titles(rows)
+    # Lists defer the title, which would then be read row by row.
+    sessions = with_readable_titles(rows.defer(None).defer("metadata", "origin"))
     readable = reach(request, SessionPermission.READ).among(sessions)
     for session in sessions:
         title = shown_title(session, readable=session.pk in readable)
