@@ -86,6 +86,7 @@ class DocumentFiles:
     def create(self, name: str, document: Document) -> None:
         """Write a new document; raise :exc:`FileExistsError` if it exists."""
         with _short_enough(name):
+            self._refuse_link(name)
             file_storage.create_file(self.storage, name, to_json(document, name))
 
     def write(self, name: str, document: Document) -> None:

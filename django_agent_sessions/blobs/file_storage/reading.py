@@ -113,8 +113,9 @@ def _reports_missing(storage: Storage, name: str) -> Iterator[None]:
     except (FileNotFoundError, NotImplementedError):
         raise
     except Exception as error:
-        # Some storages raise their own error for a missing file, and only on reading.
-        if _is_missing(storage, name):
+        # Some storages raise their own error for a missing file, and only on reading. A file system
+        # does not: there it is a link, or a name that is too long.
+        if not isinstance(storage, FileSystemStorage) and _is_missing(storage, name):
             raise FileNotFoundError(f"file {name!r} does not exist") from error
         raise
 
