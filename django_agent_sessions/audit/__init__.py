@@ -362,7 +362,9 @@ def refuse_username(actor: Any, *, using: str) -> None:
     _refuse_other_types(actor)
     if not isinstance(actor, str):
         return
-    if users(using).filter(**{get_user_model().USERNAME_FIELD: actor}).exists():
+    # As events have it; PostgreSQL takes no NUL.
+    name = displayable(actor)
+    if users(using).filter(**{get_user_model().USERNAME_FIELD: name}).exists():
         raise ConfigurationError(
             "the actor is a text and the name of a user: pass the user as actor, or another text "
             "for a program"
