@@ -375,9 +375,8 @@ def test_one_hit_takes_as_many_statements_as_there_are_chunks_to_read(
     # The session, agents, orchestrators, branches, snapshots, stored objects, feedback, notes,
     # labels; with the lock, those and the messages again, to find out what was written meanwhile;
     # then the reasons of earlier events, the operations on the session (2), the filters of those
-    # that run, the event, compactions
-    # of the message, its digest (2), the message, its binaries (2), the epoch, and the mark by
-    # which a lost commit is found again.
+    # that run, the event, compactions of the message, its digest (2), the message, its binaries
+    # (2), the epoch, and the mark by which a lost commit is found again.
     statements = statements_of(lambda: redact(session.id, Find(SECRET), reason="r"))
     assert statements == 9 + chunks + 10 + 13
     assert columns_containing(SECRET) == []
