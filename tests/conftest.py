@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 from collections.abc import Iterator
@@ -88,6 +89,17 @@ def _rates_of_this_test() -> None:
 @pytest.fixture(scope="session")
 def other_process() -> None:
     """Marks a test as ``process`` that uses what requests this, such as a server."""
+
+
+@pytest.fixture
+def thread_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """The loop that ``Runner.run_sync`` uses in this thread, and leaves open for its next call."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield loop
+    asyncio.set_event_loop(None)
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
 
 
 @pytest.fixture

@@ -84,7 +84,8 @@ class _Acting:
             self.checked.add(using)
 
 
-_acting: ContextVar[_Acting] = ContextVar("agent_sessions_actor", default=_Acting())  # noqa: B039
+_NOBODY = _Acting()
+_acting: ContextVar[_Acting] = ContextVar("agent_sessions_actor", default=_NOBODY)
 
 
 @contextmanager

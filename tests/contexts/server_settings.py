@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.settings import *  # noqa: F403
+from tests.settings import *  # noqa: F403 - it is these settings, and a server's
 
 ROOT_URLCONF = "tests.contexts.streams"

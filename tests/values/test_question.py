@@ -38,17 +38,6 @@ def strands_run(*steps, text="Hello", session_id="s", **options):
     return agent
 
 
-@pytest.fixture
-def thread_loop():
-    """The loop that ``Runner.run_sync`` leaves open in this thread."""
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    yield
-    asyncio.set_event_loop(None)
-    loop.run_until_complete(loop.shutdown_default_executor())
-    loop.close()
-
-
 def named():
     rows = SessionMessage.objects.exclude(external_id=None)
     return list(rows.order_by("id").values_list("text", "external_id"))

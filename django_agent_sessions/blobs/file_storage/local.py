@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from django.core.files.storage import FileSystemStorage
@@ -34,7 +34,7 @@ def removed(storage: FileSystemStorage, name: str) -> Iterator[str]:
 def replace(storage: FileSystemStorage, path: str, name: str) -> None:
     """Move a file to a name, replacing an existing file, or a link and not its target."""
     os.replace(path, storage.path(name))
-    _sync_folders(storage, name)
+    _sync_folders([Path(path).parent])
 
 
 def link(storage: FileSystemStorage, path: str, name: str) -> bool:
@@ -45,28 +45,35 @@ def link(storage: FileSystemStorage, path: str, name: str) -> bool:
         raise FileExistsError(f"file {name!r} already exists") from None
     except OSError:
         return False
-    _sync_folders(storage, name)
+    _sync_folders([Path(path).parent])
     return True
 
 
-def sync(storage: FileSystemStorage, name: str) -> None:
-    """Make a file durable, with the folders that lead to it; delete it if that fails."""
+def folders_to_sync(storage: FileSystemStorage, name: str) -> list[Path]:
+    """Return the folders that change when a file is saved: its own, and those of new folders."""
+    folder = Path(storage.path(name)).parent
+    changed = [folder]
+    while not folder.is_dir():
+        folder = folder.parent
+        changed.append(folder)
+    return changed
+
+
+def sync(storage: FileSystemStorage, name: str, folders: Sequence[Path]) -> None:
+    """Make a file durable, with the folders that changed; delete it if that fails."""
     try:
         _sync(storage.path(name))
-        _sync_folders(storage, name)
+        _sync_folders(folders)
     except BaseException:
         storage.delete(name)
         raise
 
 
-def _sync_folders(storage: FileSystemStorage, name: str) -> None:
-    location = Path(storage.location)
-    folder = Path(storage.path(name)).parent
+def _sync_folders(folders: Sequence[Path]) -> None:
     # Windows denies opening a folder.
     with contextlib.suppress(PermissionError):
-        while folder.is_relative_to(location):
+        for folder in folders:
             _sync(folder)
-            folder = folder.parent
 
 
 def _sync(path: str | Path) -> None:

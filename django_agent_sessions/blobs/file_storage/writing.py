@@ -19,9 +19,11 @@ def add_file(storage: Storage, name: str, data: bytes) -> str:
 
     On a file system the file is durable when this function returns.
     """
+    if not isinstance(storage, FileSystemStorage):
+        return _save(storage, name, data)
+    folders = local.folders_to_sync(storage, name)
     saved = _save(storage, name, data)
-    if isinstance(storage, FileSystemStorage):
-        local.sync(storage, saved)
+    local.sync(storage, saved, folders)
     return saved
 
 
