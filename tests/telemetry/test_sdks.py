@@ -21,7 +21,6 @@ from django_agent_sessions.adapters.strands import (
     DjangoStorage,
 )
 from tests.adapters.openai_agents import scripted as openai_model
-from tests.adapters.openai_agents.conftest import thread_loop  # noqa: F401 - a fixture
 from tests.adapters.strands import scripted as strands_model
 
 pytestmark = pytest.mark.django_db(transaction=True)
