@@ -19,7 +19,6 @@ from django.views.decorators.http import require_POST
 
 from django_agent_sessions import audit
 from django_agent_sessions.db import bridge
-from django_agent_sessions.governance.operation_erasure import shown_filters
 from django_agent_sessions.models import AuditEvent, Operation, Session
 from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS, REVIEWING
 
@@ -192,6 +191,8 @@ def _may_change(request: HttpRequest, operation: Operation) -> bool:
 
 
 def _filters_in_words(request: HttpRequest, operation: Operation) -> Any:
+    from django_agent_sessions.governance.operation_erasure import shown_filters
+
     filters = shown_filters(operation)
     hidden = set() if _started(request, operation) else _hidden_filters(request, filters)
     try:

@@ -179,7 +179,7 @@ def _event(text: str, session: UUID, target: UUID | None = None) -> AuditEvent:
         AuditEvent.Action.REDACTED,
         session=session,
         target=target,
-        actor=column(text),
+        actor=f"program {column(text)[:140]}",
         reason=text,
         details={column(text): column(text)},
     )

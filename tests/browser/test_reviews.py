@@ -28,7 +28,7 @@ def test_a_conversation_is_reviewed_on_a_phone(open_page, clerk, scripts):
     page = open_page(page_of(session), viewport=PHONE, java_script_enabled=scripts)
 
     page.get_by_role("link", name="Change review…").click()
-    page.get_by_label("State").select_option("in review")
+    page.get_by_label("State").select_option("In review")
     page.get_by_label("Assignee").fill("grace")
     page.get_by_label("New label").fill("refund")
     page.get_by_role("button", name="Save", exact=True).click()
