@@ -8,6 +8,7 @@ from .databases import (
     check_full_text_configuration,
     check_full_text_search,
     check_routers,
+    check_sessions_left_behind,
     check_storage,
 )
 from .limits import check_proxies, check_quotas, check_throttles
@@ -39,6 +40,7 @@ __all__ = [
     "check_quotas",
     "check_reasons",
     "check_routers",
+    "check_sessions_left_behind",
     "check_settings",
     "check_storage",
     "check_throttles",

@@ -10,6 +10,7 @@ from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as CheckWarning
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections, router
+from django.db.models import Model
 
 from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
@@ -201,6 +202,47 @@ def check_routers(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
             id="agent_sessions.W015",
         )
     ]
+
+
+@register(Tags.database)
+@requires_valid("DATABASE")
+def check_sessions_left_behind(
+    app_configs: Sequence[AppConfig] | None,
+    databases: Sequence[str] | None = None,
+    **kwargs: Any,
+) -> list[CheckMessage]:
+    """Check that ``default`` has no sessions from before ``DATABASE`` named another database.
+
+    Queries the database, and so runs with ``migrate`` and ``check --database default``.
+    """
+    # Imported here because it imports the models.
+    from django_agent_sessions.models import Session
+    from django_agent_sessions.models.users import same_database
+
+    alias = conf.get_settings().DATABASE
+    if alias is None or DEFAULT_DB_ALIAS not in (databases or ()):
+        return []
+    if same_database(alias, DEFAULT_DB_ALIAS) or not _has_rows(Session, DEFAULT_DB_ALIAS):
+        return []
+    return [
+        CheckWarning(
+            f"The sessions are in {alias!r} (AGENT_SESSIONS['DATABASE']), but {DEFAULT_DB_ALIAS!r} "
+            "has sessions too, which no redaction, erasure or deletion reaches",
+            hint="With the settings of before: export them with manage.py agent_sessions_export, "
+            "then drop their tables with manage.py migrate agent_sessions zero.",
+            id="agent_sessions.W024",
+        )
+    ]
+
+
+def _has_rows(model: type[Model], alias: str) -> bool:
+    """Return whether a database has the model's table, with rows; False if it is unavailable."""
+    try:
+        tables = connections[alias].introspection.table_names()
+        return model._meta.db_table in tables and model._default_manager.using(alias).exists()
+    except DatabaseError:
+        # Which the command itself reports.
+        return False
 
 
 @register(Tags.models)

@@ -80,7 +80,7 @@ def untraced():
 
 
 def test_the_page_has_jobs_of_at_most_ten_lines():
-    assert len(RECIPES) == 24
+    assert len(RECIPES) == 25
     for blocks in RECIPES.values():
         [block] = blocks
         lines = [line for line in block.splitlines() if line.strip()]
@@ -414,7 +414,9 @@ def test_tests_of_your_own(site, tmp_path):
     [plugins] = re.findall(r"`(pytest_plugins = .*?)`", PAGE)
     (tmp_path / "conftest.py").write_text(f"{plugins}\n")
     (tmp_path / "test_own.py").write_text(RECIPES["Tests of your own"][0])
+    (tmp_path / "test_async.py").write_text(RECIPES["An async test"][0])
+    (tmp_path / "test_async.py").write_text(RECIPES["An async test"][0])
     site("-m", "django", "makemigrations", "shop", "-v0")
-    out = site("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_own.py")
+    out = site("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_own.py", "test_async.py")
 
-    assert "1 passed" in out
+    assert "2 passed" in out

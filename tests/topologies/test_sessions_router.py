@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
 from django.db import router
 
-from django_agent_sessions.checks import check_routers
+from django_agent_sessions.checks import check_routers, check_sessions_left_behind
 from django_agent_sessions.checks.databases import ROUTER_PATH
 from django_agent_sessions.models import Session
 from tests.processes import ROOT
@@ -91,6 +91,24 @@ def test_it_does_not_warn_with_our_router_nor_without_the_setting(ours, settings
     assert check_routers(None) == []
     settings.AGENT_SESSIONS = {}
     assert check_routers(None) == []
+
+
+@pytest.mark.django_db
+def test_a_check_warns_if_sessions_were_left_in_the_database_of_before(ours, settings):
+    from django.db import connections
+
+    connections.settings["agents"]["NAME"] = "another"
+    assert check_sessions_left_behind(None, databases=["default"]) == []
+    Session.objects.using("default").create(session_id="left")
+
+    [found] = check_sessions_left_behind(None, databases=["default", "agents"])
+    assert found.id == "agent_sessions.W024"
+    assert "agent_sessions zero" in str(found.hint)
+    # Only if Django asks that database; and not of a project whose sessions are there.
+    assert check_sessions_left_behind(None, databases=["agents"]) == []
+    assert check_sessions_left_behind(None) == []
+    settings.AGENT_SESSIONS = {}
+    assert check_sessions_left_behind(None, databases=["default"]) == []
 
 
 @pytest.mark.process
