@@ -228,8 +228,8 @@ def check_sessions_left_behind(
         CheckWarning(
             f"The sessions are in {alias!r} (AGENT_SESSIONS['DATABASE']), but {DEFAULT_DB_ALIAS!r} "
             "has sessions too, which no redaction, erasure or deletion reaches",
-            hint="With the settings of before: export them with manage.py agent_sessions_export, "
-            "then drop their tables with manage.py migrate agent_sessions zero.",
+            hint="With the settings of before, copy them with manage.py dumpdata agent_sessions, "
+            "and drop their tables with manage.py migrate agent_sessions zero.",
             id="agent_sessions.W024",
         )
     ]
