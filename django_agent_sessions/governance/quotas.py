@@ -14,6 +14,7 @@ import logging
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from django.core.cache import cache
 from django.db.models import Model, Sum
@@ -67,23 +68,16 @@ def check_branches(owner: Any, using: str) -> None:
 
 
 def check_snapshots(session: Session, using: str) -> None:
-    """Raise ``QuotaExceededError`` if a session has as many snapshots as its owner may branches.
-
-    Also if its states, which a snapshot copies, are too many bytes.
-    """
+    """Raise ``QuotaExceededError`` if a session has as many snapshots as its owner may branches."""
     most = conf.get_settings().MAX_OWNER_BRANCHES
-    if session.owner_id is None:
+    if most is None or session.owner_id is None:
         return
     rows = Snapshot.objects.using(using).filter(session=session.pk).order_by()
-    if most is not None and rows.values("pk")[:most].count() >= most:
+    if rows.values("pk")[:most].count() >= most:
         raise QuotaExceededError(
             f"The session has {most} snapshots, which is the limit (MAX_OWNER_BRANCHES): fork it, "
             "which copies none."
         )
-    if conf.get_settings().MAX_OWNER_BYTES is not None:
-        states = SessionAgent.objects.using(using).filter(session=session.pk).order_by()
-        size = states.aggregate(size=Sum(OctetLength("state")))["size"] or 0
-        check_bytes(session.owner_id, size, using)
 
 
 def check_bytes(owner: Any, added: int, using: str) -> None:
@@ -111,21 +105,38 @@ def require_room(owner: Any, added: int, using: str) -> None:
 
 def count_bytes(owner: Any, added: int, using: str) -> None:
     """Add bytes to the kept sum of an owner; without one, the next sum includes them."""
-    if owner is None or conf.get_settings().MAX_OWNER_BYTES is None or not added:
+    if not added or not counts_bytes(owner):
         return
     if (used := _kept(owner, using, _KEPT_SECONDS)) is not None:
         _keep(owner, using, _Used(used.bytes + added, used.at))
 
 
-def session_bytes(session: Session, using: str) -> int:
-    """Return the bytes of a session's messages and files, which a copy would add."""
-    return _sum(using, session=session.pk)
+class SessionBytes(NamedTuple):
+    """The bytes of a session."""
+
+    messages: int
+    """Messages and their files."""
+
+    states: int
+    """States of agents and orchestrators: a copy or snapshot adds about as much."""
+
+    others: int
+    """Snapshots and stored objects, which no copy has."""
 
 
-def fork_bytes(session: Session, using: str) -> int:
-    """Return the bytes of a session's messages, files and states, which a fork would add."""
-    states = _column_bytes(using, _STATES, session=session.pk)
-    return session_bytes(session, using) + states
+def counts_bytes(owner: Any) -> bool:
+    """Return whether the bytes of an owner are limited, so that they are worth measuring."""
+    return owner is not None and conf.get_settings().MAX_OWNER_BYTES is not None
+
+
+def measure(session: UUID, using: str, *, messages: bool = True) -> SessionBytes:
+    """Sum the bytes of a session; those of messages only on request, because it takes longer."""
+    of_session = {"session": session}
+    return SessionBytes(
+        _message_bytes(using, **of_session) if messages else 0,
+        _column_bytes(using, _STATES, **of_session),
+        _other_bytes(using, **of_session),
+    )
 
 
 class _Used(NamedTuple):
@@ -137,7 +148,8 @@ def _used(owner: Any, using: str, seconds: int) -> _Used:
     if (kept := _kept(owner, using, seconds)) is not None:
         return kept
     of_owner = {"session__owner": owner}
-    used = _Used(_sum(using, **of_owner) + _state_bytes(using, **of_owner), time.time())
+    size = _message_bytes(using, **of_owner) + _column_bytes(using, _STATES, **of_owner)
+    used = _Used(size + _other_bytes(using, **of_owner), time.time())
     _keep(owner, using, used)
     return used
 
@@ -166,7 +178,7 @@ def _name(owner: Any, using: str) -> str:
     return f"agent_sessions:bytes:{tenant}:{getattr(owner, 'pk', owner)}"
 
 
-def _sum(using: str, **condition: Any) -> int:
+def _message_bytes(using: str, **condition: Any) -> int:
     """Return the bytes of messages and files."""
     messages = SessionMessage.objects.using(using).filter(**condition).order_by()
     texts = messages.aggregate(size=Sum(OctetLength(MEASURED_TEXT)))["size"]
@@ -174,21 +186,19 @@ def _sum(using: str, **condition: Any) -> int:
     return int(texts or 0) + int(files or 0)
 
 
-def _state_bytes(using: str, **condition: Any) -> int:
-    """Return the bytes of states, snapshots and stored objects, as they are stored."""
+def _other_bytes(using: str, **condition: Any) -> int:
+    """Return the bytes of snapshots and stored objects."""
     objects = StoredObject.objects.using(using).filter(**condition).order_by()
     size = objects.aggregate(size=Sum("size"))["size"] or 0
-    columns: dict[type[Model], tuple[str, ...]] = {
-        **_STATES,
-        Snapshot: ("document", "messages"),
-    }
-    return int(size) + _column_bytes(using, columns, **condition)
+    return int(size) + _column_bytes(using, _SNAPSHOTS, **condition)
 
 
 _STATES: Mapping[type[Model], tuple[str, ...]] = {
     SessionAgent: ("state", "conversation_manager_state", "internal_state"),
     SessionMultiAgent: ("state",),
 }
+
+_SNAPSHOTS: Mapping[type[Model], tuple[str, ...]] = {Snapshot: ("document", "messages")}
 
 
 def _column_bytes(

@@ -48,10 +48,12 @@ def _accept_fork(fork: UUID) -> bool:
 
 
 @dataclass
-class _Copied:
-    """The bytes that a change copies; counted once the change is committed."""
+class _Added:
+    """The bytes that a change adds; counted once the change is committed."""
 
     bytes: int = 0
+    before: quotas.SessionBytes | None = None
+    """Measured before the change, if it changes the session itself."""
 
 
 @with_guarded_methods
@@ -94,7 +96,7 @@ class Timeline:
         Return its primary key, and whether it is new: with an ``external_id`` the existing fork
         of the same message is returned, unless the user may not read it.
         """
-        copied = _Copied()
+        added = _Added()
 
         def apply(current: SessionChange) -> tuple[UUID, bool]:
             if external_id is not None and (siblings := self._siblings(external_id)).exists():
@@ -111,15 +113,18 @@ class Timeline:
                 raise TargetNotFoundError("message", "The session has no such message.")
             if self.limited:
                 quotas.check_sessions(self.session.owner_id, self.using)
-                self._check_copy(copied, quotas.fork_bytes(self.session, self.using))
+                self._require_room(added)
             fork = self._store.sessions.fork(
                 session_record(current.session), at=at, title=title, external_id=external_id
             )
+            if added.before is not None:
+                added.before = None
+                added.bytes = sum(quotas.measure(fork.id, self.using))
             messages_copied = fork.usage.messages
             current.record(Action.FORKED, target=at, fork=str(fork.id), messages=messages_copied)
             return fork.id, True
 
-        return self._change(apply, "forking", Action.FORKED, copied)
+        return self._change(apply, "forking", Action.FORKED, added)
 
     def create_branch(
         self,
@@ -130,7 +135,7 @@ class Timeline:
         at: UUID | int | None = None,
     ) -> BranchRecord:
         """Create a side branch as a copy of another, up to and including a message."""
-        copied = _Copied()
+        added = _Added()
 
         def apply(current: SessionChange) -> BranchRecord:
             number, upto = source, None
@@ -139,25 +144,25 @@ class Timeline:
             if at is not None:
                 number, position = find_position(self.using, agent, at, number)
                 upto = position + 1
-            self._check_new_branch(agent, name, copied)
+            self._check_new_branch(agent, name, added)
             branch = self._store.branches.create(
                 agent, name=name, source=number or MAIN_BRANCH, upto=upto
             )
             self._record_read(current, agent.id, view="branch", branch=branch.number)
             return branch
 
-        return self._change(apply, "creating a branch", copied=copied)
+        return self._change(apply, "creating a branch", added=added)
 
     def rewind(
         self, agent: AgentRecord, to: UUID | int, *, name: str | None = None
     ) -> BranchRecord | None:
         """Rewind to a message; return the branch of the messages after it, if there are any."""
-        copied = _Copied()
+        added = _Added()
 
         def apply(current: SessionChange) -> BranchRecord | None:
             _, position = find_position(self.using, agent, to, MAIN_BRANCH)
             if has_later_messages(self.using, agent, MAIN_BRANCH, position):
-                self._check_new_branch(agent, name, copied)
+                self._check_new_branch(agent, name, added)
             branch = self._store.branches.rewind(agent, position, name=name)
             if branch is not None:
                 target = to if isinstance(to, UUID) else agent.id
@@ -165,7 +170,7 @@ class Timeline:
                 current.record(Action.REWOUND, target=target, branch=branch.number, set_aside=later)
             return branch
 
-        return self._change(apply, "rewinding", Action.REWOUND, copied)
+        return self._change(apply, "rewinding", Action.REWOUND, added)
 
     def switch_branch(
         self, agent: AgentRecord, number: int, check: Callable[[BranchRecord], None] = _accept
@@ -174,14 +179,17 @@ class Timeline:
 
         ``check`` may refuse the branch as it is when the session is locked.
         """
+        added = _Added()
 
         def apply(current: SessionChange) -> BranchRecord:
             check(find_branch(self.using, agent, number))
+            # The present state becomes a snapshot.
+            self._require_room(added, messages=False)
             former = self._store.branches.switch(agent, number)
             current.record(Action.RESTORED, target=agent.id, branch=number, left=former.number)
             return former
 
-        return self._change(apply, "switching branches", Action.RESTORED)
+        return self._change(apply, "switching branches", Action.RESTORED, added)
 
     def delete_branch(
         self, agent: AgentRecord, number: int, check: Callable[[BranchRecord], None] = _accept
@@ -198,29 +206,31 @@ class Timeline:
 
     def take_snapshot(self, agent: AgentRecord) -> SnapshotRecord:
         """Take a snapshot of an agent."""
+        added = _Added()
 
         def apply(current: SessionChange) -> SnapshotRecord:
             if self.limited:
                 quotas.check_snapshots(self.session, self.using)
+            self._require_room(added, messages=False)
             snapshot = self._store.snapshots.take(agent)
             self._record_read(current, agent.id, view="snapshot", snapshot=str(snapshot.id))
             return snapshot
 
-        return self._change(apply, "taking a snapshot")
+        return self._change(apply, "taking a snapshot", added=added)
 
     def restore_snapshot(self, agent: AgentRecord, snapshot: UUID) -> SnapshotRecord:
         """Restore an agent to a snapshot."""
-        copied = _Copied()
+        added = _Added()
 
         def apply(current: SessionChange) -> SnapshotRecord:
             if not restorable_snapshots(self.using, agent).filter(pk=snapshot).exists():
                 raise TargetNotFoundError("snapshot", "The agent has no such snapshot.")
-            self._check_branch(copied)
+            self._check_branch(added)
             restored = self._store.snapshots.restore(agent, snapshot)
             current.record(Action.RESTORED, target=snapshot, messages=restored.length)
             return restored
 
-        return self._change(apply, "restoring a snapshot", Action.RESTORED, copied)
+        return self._change(apply, "restoring a snapshot", Action.RESTORED, added)
 
     # --- parts -------------------------------------------------------------------------------
 
@@ -234,16 +244,21 @@ class Timeline:
         apply: Callable[[SessionChange], R],
         verb: str,
         action: AuditEvent.Action | None = None,
-        copied: _Copied | None = None,
+        added: _Added | None = None,
     ) -> R:
         what = f"{verb} in session {self.session.pk}"
 
         def check_owner(current: SessionChange) -> R:
             if current.session.owner_id != self.session.owner_id:
                 raise SessionNotFoundError(f"{what}: the session has another owner now")
-            if copied is not None:
-                copied.bytes = 0
-            return apply(current)
+            if added is None:
+                return apply(current)
+            added.bytes, added.before = 0, None
+            result = apply(current)
+            if (before := added.before) is not None:
+                after = quotas.measure(self.session.pk, self.using, messages=before.messages > 0)
+                added.bytes = sum(after) - sum(before)
+            return result
 
         receipt = change(
             self.session.pk,
@@ -256,8 +271,8 @@ class Timeline:
             expected=self.expected,
             using=self.using,
         )
-        if copied is not None:
-            quotas.count_bytes(self.session.owner_id, copied.bytes, self.using)
+        if added is not None:
+            quotas.count_bytes(self.session.owner_id, added.bytes, self.using)
         return receipt.result
 
     def _record_read(self, current: SessionChange, target: UUID | None, **details: Any) -> None:
@@ -265,22 +280,25 @@ class Timeline:
         if self.records_reads:
             current.record(Action.READ, target=target, **details)
 
-    def _check_new_branch(self, agent: AgentRecord, name: str | None, copied: _Copied) -> None:
+    def _check_new_branch(self, agent: AgentRecord, name: str | None, added: _Added) -> None:
         try:
-            self._check_branch(copied)
+            self._check_branch(added)
         except QuotaExceededError:
             # Of a name that exists, the store creates no branch: it raises the conflict.
             if not is_branch_name_taken(self.using, agent, name):
                 raise
 
-    def _check_branch(self, copied: _Copied) -> None:
+    def _check_branch(self, added: _Added) -> None:
         if self.limited:
             quotas.check_branches(self.session.owner_id, self.using)
-            self._check_copy(copied, quotas.session_bytes(self.session, self.using))
+        self._require_room(added)
 
-    def _check_copy(self, copied: _Copied, added: int) -> None:
-        quotas.require_room(self.session.owner_id, added, self.using)
-        copied.bytes = added
+    def _require_room(self, added: _Added, *, messages: bool = True) -> None:
+        """Measure the session; refuse a change whose copy would exceed the quota of bytes."""
+        owner = self.session.owner_id
+        if self.limited and quotas.counts_bytes(owner):
+            added.before = quotas.measure(self.session.pk, self.using, messages=messages)
+            quotas.require_room(owner, added.before.messages + added.before.states, self.using)
 
     def _siblings(self, external_id: str) -> QuerySet[Session]:
         """Return the sessions that keep a fork from having an external id."""

@@ -287,6 +287,6 @@ def test_a_quota_counts_the_bytes_that_are_stored(encrypted, store):
     agent = store.agents.open(session)
     store.append_many(agent, [user("The first secret."), user("The second one.")])
 
-    size = quotas.session_bytes(Session.objects.get(), "default")
+    size = quotas.measure(session.id, "default").messages
 
     assert size == sum(len(text) for text in stored(SessionMessage, "message"))

@@ -63,7 +63,8 @@ def talk(ada) -> Talk:
 
 
 def size_of(talk: Talk) -> int:
-    return quotas.session_bytes(Session.objects.get(pk=talk.session.id), "default")
+    measured = quotas.measure(talk.session.id, "default")
+    return measured.messages + measured.states
 
 
 def is_refused(answer: Any, setting: str) -> None:
@@ -178,14 +179,42 @@ def kept_bytes(owner: Any) -> int:
 
 
 def test_a_copy_is_counted_once_it_is_made(api, ada, talk):
-    size = size_of(talk)
-    # A fork copies the states, and a rewind does not.
-    states = quotas._state_bytes("default", session=talk.session.id)
+    talk.store.agents.update(talk.agent, AgentState(state={"text": "é" * 500}))
+    SessionMultiAgent.objects.create(
+        session_id=talk.session.id, multi_agent_id="graph", state={"text": "x" * 100}
+    )
     agent = f"/api/agents/{talk.agent.id}/"
-    assert api.post(f"{talk.url}fork/", {}, format="json").status_code == 201
-    assert kept_bytes(ada) == 2 * size + 2 * states
-    assert api.post(f"{agent}rewind/", {"to": 1}, format="json").status_code == 200
-    assert kept_bytes(ada) == 3 * size + 2 * states
+    snapshot = talk.store.snapshots.take(talk.agent)
+    changes = [
+        (f"{talk.url}fork/", {}, 201),
+        (f"{talk.url}fork/", {"at": talk_key(talk)}, 201),
+        (f"{agent}branches/", {"at": talk_key(talk)}, 201),
+        (f"{agent}snapshots/", {}, 201),
+        (f"{agent}rewind/", {"to": 1}, 200),
+        (f"{agent}branches/1/switch/", {}, 200),
+        (f"{agent}snapshots/{snapshot.id}/restore/", {}, 200),
+    ]
+    for path, body, code in changes:
+        answer = api.post(path, body, format="json")
+        assert answer.status_code == code, (path, answer.content)
+        counted = kept_bytes(ada)
+        cache.clear()
+        quotas.require_room(ada.pk, 0, "default")
+        assert counted == kept_bytes(ada), path
+
+
+def test_a_user_without_room_for_a_state_does_not_switch_branches(api, talk, limits):
+    agent = f"/api/agents/{talk.agent.id}/"
+    assert api.post(f"{agent}branches/", {}, format="json").status_code == 201
+    talk.store.agents.update(talk.agent, AgentState(state={"text": "x" * 100_000}))
+    limits(MAX_OWNER_BYTES=150_000)
+    cache.clear()
+    # The present state becomes a snapshot.
+    is_refused(api.post(f"{agent}branches/1/switch/", format="json"), "MAX_OWNER_BYTES")
+    assert Snapshot.objects.count() == 0
+    limits(MAX_OWNER_BYTES=350_000)
+    assert api.post(f"{agent}branches/1/switch/", format="json").status_code == 200
+    assert Snapshot.objects.count() == 1
 
 
 @pytest.mark.parametrize("full", ["", "MAX_OWNER_BRANCHES", "MAX_OWNER_BYTES"])
