@@ -16,6 +16,7 @@ from django.db.models import (
     Q,
     QuerySet,
     TextField,
+    Value,
     Window,
 )
 from django.db.models.functions import Coalesce, RowNumber
@@ -35,6 +36,25 @@ class OctetLength(Func):
         return self.as_sql(
             compiler, connection, template="LENGTH(CAST(%(expressions)s AS BLOB))", **context
         )
+
+
+class Joined(Func):
+    """Texts with a separator between them, NULL as an empty one.
+
+    As one node: Django's ``Concat`` nests them, too deep for SQLite's parser.
+    """
+
+    function = "CONCAT"
+    output_field = TextField()
+
+    def __init__(self, separator: str, *texts: Any, **extra: Any) -> None:
+        given = [part for text in texts for part in (Value(separator), Coalesce(text, Value("")))]
+        super().__init__(*given[1:], **extra)
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        """Join by the operator, because ``CONCAT`` needs SQLite 3.44."""
+        template = "(%(expressions)s)"
+        return self.as_sql(compiler, connection, template=template, arg_joiner=" || ", **context)
 
 
 class Bytes(Func):

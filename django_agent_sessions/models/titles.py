@@ -9,7 +9,7 @@ from uuid import UUID
 from django.apps import apps
 from django.db import models
 from django.db.models import Case, F, OuterRef, Q, Subquery, UUIDField, Value, When
-from django.db.models.functions import Cast, Coalesce, Concat, Substr
+from django.db.models.functions import Cast, Coalesce, Concat, Replace, Substr
 from django.db.models.lookups import LessThanOrEqual
 
 from django_agent_sessions.content import codec, dialects
@@ -18,7 +18,7 @@ from django_agent_sessions.content.dialects.redaction import mask
 from django_agent_sessions.exceptions import EncryptionError
 
 from .fields import decode_payload
-from .functions import OctetLength
+from .functions import Joined, OctetLength
 from .stored_text import VISIBLE_TEXT, StoredText, opened_text
 
 if TYPE_CHECKING:
@@ -38,11 +38,17 @@ _SEARCHED_MESSAGES = 20
 _MAX_SEALED = 64 * 1024
 """The most bytes of an encrypted message that is read for its text."""
 
+_MAX_OPENED = 3
+"""How many of them are read if they are encrypted, until one has words."""
+
 _SEPARATOR = "\n"
+_NEXT = "\x1e"
+"""Separates encrypted messages: their envelopes are JSON, which escapes this character."""
 
 _RESULT_KEY = '"toolResult":'
 """How a result of a tool begins. A text has its quotation marks escaped."""
-_BEGINNING = Substr("message", 1, 200, output_field=models.TextField())
+_BEGINNING_LENGTH = 200
+_BEGINNING = Substr("message", 1, _BEGINNING_LENGTH, output_field=models.TextField())
 
 
 def display_title(title: str, opening_text: str | None, session_id: str) -> str:
@@ -71,61 +77,78 @@ class MessageTextField(_TextField):
     None for a text that cannot be decrypted: the other sessions of a list stay readable.
     """
 
-    has_results = True
-    """Whether the text may be the result of a tool."""
+    takes_several = False
+    """Whether the first of several messages that has words is wanted."""
 
-    def from_db_value(
-        self, value: str | None, expression: Any, connection: Any
-    ) -> dict[str, str] | None:
-        if value is None:
-            return None
-        key, role, dialect, text = value.split(_SEPARATOR, 3)
-        try:
-            if dialect:
-                text = self._open(dialects.get(dialect), opened_text(text))
-        except EncryptionError as error:
-            logger.warning("the text of message %s cannot be decrypted: %s", UUID(key), error)
-            return None
+    def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
+        # There is one, unless a subclass takes several.
+        for message in (value or "").split(_NEXT) if self.takes_several else [value]:
+            try:
+                said = self._read(message) if message else None
+            except EncryptionError as error:
+                key = UUID(str(message).partition(_SEPARATOR)[0])
+                logger.warning("the text of message %s cannot be decrypted: %s", key, error)
+                return None
+            if said is not None:
+                return said
+        return None
+
+    def _read(self, message: str) -> Any:
+        key, role, dialect, text = message.split(_SEPARATOR, 3)
+        if dialect:
+            text = self._text(dialects.get(dialect), opened_text(text))
         if not text:
             return None
         return {"message": str(UUID(key)), "role": role, "text": displayable(text[:_LENGTH])}
 
-    def _open(self, dialect: dialects.Dialect, payload: str) -> str:
-        if dialect.begins_with_result(payload) and not self.has_results:
-            return ""
+    def _text(self, dialect: dialects.Dialect, payload: str) -> str:
         return dialect.summary(decode_payload(payload)).text
 
 
 class _OpeningTextField(MessageTextField):
-    """The text alone, unless it is that of a tool's result."""
+    """The text alone, unless it is that of a tool's result or has no words."""
 
-    has_results = False
+    def __init__(self, *, takes_several: bool) -> None:
+        super().__init__(null=True)
+        self.takes_several = takes_several
 
-    def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
-        said = super().from_db_value(value, expression, connection)
-        return said and said["text"]
+    def _read(self, message: str) -> Any:
+        said = super()._read(message)
+        return said["text"] if said and first_words(said["text"]) else None
+
+    def _text(self, dialect: dialects.Dialect, payload: str) -> str:
+        return "" if begins_with_result(payload) else super()._text(dialect, payload)
 
 
 def opening_text() -> Case:
     """Return the annotation of the first text of a user, of sessions without a title.
 
-    Results of tools have the role of the user in some formats, and are no text of a user. Encrypted
-    messages are not searched: the text is that of the first one.
+    Results of tools have the role of the user in some formats, and are no text of a user. Of
+    encrypted messages, three are read.
     """
     first = _first_few().filter(role="user").order_by("id")
-    if codec.is_plain():
+    if is_plain := codec.is_plain():
         # First, because large messages without a text then need not be read.
         first = first.exclude(text__in=("", mask()))
-    first = without_tool_results(first)
+    said: Any = _key_role_and_text()
+    if not is_plain:
+        said = Replace(said, Value(_NEXT), Value(" "), output_field=_TextField())
+    first = without_tool_results(first).values(said=said)
+    found = [Subquery(first[place : place + 1]) for place in range(1 if is_plain else _MAX_OPENED)]
+    texts = found[0] if is_plain else Joined(_NEXT, *found)
     return Case(
-        When(title="", then=Subquery(first.values(said=_key_role_and_text())[:1])),
-        output_field=_OpeningTextField(null=True),
+        When(title="", then=texts), output_field=_OpeningTextField(takes_several=not is_plain)
     )
 
 
 def without_tool_results(messages: Any) -> Any:
     """Return the messages but those that begin with a tool's result, if they are not encrypted."""
     return messages.annotate(begins=_BEGINNING).exclude(begins__contains=_RESULT_KEY)
+
+
+def begins_with_result(payload: str) -> bool:
+    """Return whether the message with this text begins with a tool's result."""
+    return _RESULT_KEY in payload[:_BEGINNING_LENGTH]
 
 
 def last_text() -> Subquery:

@@ -9,9 +9,15 @@ from django.db.models.functions import Substr
 from django.db.models.lookups import LessThanOrEqual
 
 from django_agent_sessions.content import codec, dialects
+from django_agent_sessions.content.dialects.parts import (
+    PartKind,
+    join_searchable_text,
+    readable_texts,
+)
 from django_agent_sessions.models.fields import decode_payload
 from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT, StoredText, opened_text
+from django_agent_sessions.models.titles import begins_with_result
 
 _MAX_PAYLOAD = 64 * 1024
 """The most bytes of an encrypted message that is read for its text."""
@@ -26,6 +32,29 @@ def beginning_columns(length: int) -> list[Any]:
     is_small = LessThanOrEqual(OctetLength(VISIBLE_TEXT), _MAX_PAYLOAD)
     small = Case(When(Q(text="") & is_small, then=payload), output_field=TextField(null=True))
     return [text, "agent__dialect", small]
+
+
+def said_columns(length: int) -> list[Any]:
+    """Return the columns to select from messages, which :func:`said` takes."""
+    is_small = LessThanOrEqual(OctetLength(VISIBLE_TEXT), _MAX_PAYLOAD)
+    payload = StoredText("redact_message", "message", output_field=TextField())
+    small = Case(When(is_small, then=payload), output_field=TextField(null=True))
+    return [Substr("text", 1, length), "agent__dialect", small]
+
+
+def said(length: int, text: str, dialect: str, payload: str | None) -> str:
+    """Return how what a user or a model says in a message begins, without the results of tools.
+
+    Empty for a message that begins with such a result, and for large encrypted messages. Raises
+    EncryptionError if the message cannot be decrypted.
+    """
+    if payload is None:
+        return text
+    if begins_with_result(stored := opened_text(payload)):
+        return ""
+    parts = dialects.get(dialect).parts(decode_payload(stored))
+    spoken = (part for part in parts if part.kind is not PartKind.TOOL_RESULT)
+    return join_searchable_text(readable_texts(spoken))[:length]
 
 
 def beginning(length: int, text: str, dialect: str = "", payload: str | None = None) -> str:

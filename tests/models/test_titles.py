@@ -48,7 +48,13 @@ def titles() -> dict[str, str]:
     return {row.session_id: row.display_title for row in Session.objects.with_display_title()}
 
 
-def test_titles_are_read_with_the_sessions(ada, django_assert_num_queries):
+@pytest.fixture(params=["plain", "encrypted"])
+def either_codec(request) -> None:
+    if request.param == "encrypted":
+        request.getfixturevalue("encrypt")()
+
+
+def test_titles_are_read_with_the_sessions(ada, either_codec, django_assert_num_queries):
     talk(ada, "named", user("Hello"), title="Trip to Lisbon")
     talk(ada, "words", assistant("How can I help?"), user(" Where \n is my parcel? "))
     talk(ada, "strands", {"role": "user", "content": [{"text": "Hi"}]}, dialect="strands")
@@ -62,9 +68,12 @@ def test_titles_are_read_with_the_sessions(ada, django_assert_num_queries):
     quoted = {"role": "user", "content": [{"text": 'What is "toolResult": {}?'}]}
     talk(ada, "results", shown, results, dialect="strands")
     talk(ada, "after results", shown, results, quoted, dialect="strands")
+    both = {"role": "user", "content": [{"text": "Go on."}, *results["content"]]}
+    talk(ada, "text and result", both, quoted, dialect="strands")
     talk(ada, "long", user("word " * 60))
     talk(ada, "endless", user("w" * 300))
 
+    titles()  # Encryption reads its keys.
     with django_assert_num_queries(1):
         found = titles()
     assert found == {
@@ -76,6 +85,7 @@ def test_titles_are_read_with_the_sessions(ada, django_assert_num_queries):
         "picture": "What is this?",
         "results": "results",
         "after results": 'What is "toolResult": {}?',
+        "text and result": 'What is "toolResult": {}?',
         "long": "word " * 14 + "word…",
         "endless": "w" * 79 + "…",
     }
@@ -89,7 +99,7 @@ def test_one_session_reads_its_words_itself(ada, django_assert_num_queries):
         assert (named.display_title, words.display_title) == ("Trip", "Hello")
 
 
-def test_a_redaction_reaches_the_title(ada):
+def test_a_redaction_reaches_the_title(ada, either_codec):
     session = talk(ada, "s", user("my card is 4711"), user("and nothing else"))
     row = Session.objects.get(pk=session.id)
     assert row.display_title == "my card is 4711"
@@ -146,7 +156,7 @@ def test_encrypted_words_are_opened(ada, bob, request, caplog):
         "words": "sealed",
         "strands": "Hi",
         "named": "Sealed title",
-        "large": "large",
+        "large": "small",
         "results": "results",
         "bobs": "lost",
     }

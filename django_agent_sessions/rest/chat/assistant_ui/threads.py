@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from django.db.models import Case, TextField, When
@@ -17,7 +18,7 @@ from django_agent_sessions.models.fields import ContentJSONField
 from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.stored_text import StoredText
 from django_agent_sessions.models.titles import first_words, without_tool_results
-from django_agent_sessions.queries.beginnings import beginning, beginning_columns
+from django_agent_sessions.queries.beginnings import said, said_columns
 from django_agent_sessions.rest.serializers.fields import check_metadata_size, format_datetime
 from django_agent_sessions.store import MAX_COMMENT, SessionStore
 
@@ -125,19 +126,25 @@ def _require_object(value: Any) -> dict[str, Any]:
 
 
 _MAX_MESSAGES = 20
+_MAX_READ = 60
+"""How many messages are read until as many of them have a text."""
 _MAX_CHARACTERS = 2000
 
 
 def first_messages(session: Session, using: str) -> list[dict[str, Any]]:
-    """Return the first messages of a session as the client sends them, without redacted content."""
+    """Return the first messages of a session as the client sends them, without redacted content.
+
+    Without the results of tools, which have the role of the user in some formats.
+    """
     rows = SessionMessage.objects.using(using).filter(session=session, branch=MAIN_BRANCH)
     messages = without_tool_results(rows.filter(role__in=("user", "assistant"))).order_by("id")
     if codec.is_plain():
         messages = messages.exclude(text="")
-    found = messages.values_list("role", *beginning_columns(_MAX_CHARACTERS))[:_MAX_MESSAGES]
-    texts = ((role, beginning(_MAX_CHARACTERS, *begins)) for role, *begins in found)
+    found = messages.values_list("role", *said_columns(_MAX_CHARACTERS))[:_MAX_READ]
+    texts = ((role, said(_MAX_CHARACTERS, *begins)) for role, *begins in found)
     return [
-        {"role": role, "content": [{"type": "text", "text": text}]} for role, text in texts if text
+        {"role": role, "content": [{"type": "text", "text": text}]}
+        for role, text in islice((each for each in texts if each[1]), _MAX_MESSAGES)
     ]
 
 

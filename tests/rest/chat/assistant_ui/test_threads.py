@@ -18,6 +18,7 @@ from django_agent_sessions.rest.chat.assistant_ui.views import AssistantUIView, 
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing
 from django_agent_sessions.values.ids import new_id
+from tests.encryption.conftest import encrypt  # noqa: F401 - a fixture
 from tests.rest.chat.assistant_ui.conftest import Cloud, rows, session_of, ui
 
 pytestmark = pytest.mark.django_db
@@ -309,6 +310,41 @@ def test_a_redaction_while_a_title_is_made_leaves_none(cloud, thread, monkeypatc
     assert named(cloud, thread, "Jane Doe is ill") in ("", '""')
     assert session_of(thread).title == ""
     assert cloud.get(f"threads/{thread}")["thread"]["title"] == "[REDACTED] is ill"
+
+
+@pytest.mark.parametrize("codec", ["plain", "encrypted"])
+def test_a_title_is_made_without_results_of_tools_and_pictures(
+    cloud, ada, monkeypatch, request, codec
+):
+    if codec == "encrypted":
+        request.getfixturevalue("encrypt")()
+    given: list[Any] = []
+
+    def title(view: Any, messages: Any) -> str:
+        given.append(messages)
+        return ""
+
+    monkeypatch.setattr(TitleView, "title", title)
+    store = SessionStore(owner=ada)
+    session = store.open("s")
+    result = {"toolUseId": "t", "status": "success", "content": [{"text": "4711"}]}
+    picture = {"image": {"format": "png", "source": {"bytes": b"p"}}}
+    contents: list[tuple[str, list[dict[str, Any]]]] = [
+        ("user", [picture]),
+        ("user", [{"toolResult": result}]),
+        ("user", [{"text": "Where is it?" + " Please." * 30}, {"toolResult": result}]),
+        ("assistant", [{"toolUse": {"toolUseId": "t", "name": "f", "input": {"a": "4711"}}}]),
+        ("assistant", [{"text": "There."}]),
+    ]
+    agent = store.agents.open(session, dialect="strands")
+    store.append_many(agent, [{"role": role, "content": said} for role, said in contents])
+
+    assert named(cloud, str(session.id)).startswith("Where is it? Please.")
+    assert [
+        [(message["role"], message["content"][0]["text"][:13]) for message in messages]
+        for messages in given
+    ] == [[("user", "Where is it? "), ("assistant", "There.")]]
+    assert "4711" not in str(given)
 
 
 def test_what_is_masked_on_write_is_masked_in_a_title_before_it_is_cut(cloud, thread, settings):
