@@ -19,11 +19,16 @@ class QuestionKey:
     """
 
     def __init__(
-        self, external_id: str, session: SessionKey | None = None, stored_text: str | None = None
+        self,
+        external_id: str,
+        session: SessionKey | None = None,
+        stored_text: str | None = None,
+        sent_text: str = "",
     ) -> None:
         self._external_id: str | None = external_id
         self._session = session
         self._stored_text = stored_text
+        self._sent_text = sent_text
 
     def take(self, session: SessionKey, text: str) -> tuple[str | None, bool]:
         """Return the id for a message of the user, and whether the message is stored already."""
@@ -32,7 +37,14 @@ class QuestionKey:
         external_id, self._external_id = self._external_id, None
         if self._stored_text is None:
             return external_id, False
-        return None, self._stored_text == text
+        return None, text == self._stored_text or self._contains_sent_text(text)
+
+    def _contains_sent_text(self, text: str) -> bool:
+        """Return whether a message is what the client sent again, perhaps with lines around it.
+
+        Its stored text differs if it was redacted, or masked when it was written.
+        """
+        return bool(self._sent_text) and f"\n{self._sent_text}\n" in f"\n{text}\n"
 
 
 class RunContext(NamedTuple):

@@ -135,3 +135,32 @@ async def test_a_repeated_run_that_writes_other_messages_of_the_user_keeps_them(
 
     assert await arun_orm(questions) == ["format it", "a"]
     assert await arun_orm(named) == []
+
+
+MASKED = "Pay with [REDACTED:CARD]"
+CARD = "Pay with 4111 1111 1111 1111"
+
+
+@pytest.mark.parametrize("added", ["", "The time is 12:00.\n"])
+@pytest.mark.parametrize("sdk", ["strands", "openai"])
+def test_a_question_that_was_masked_when_it_was_written_is_not_stored_again(settings, sdk, added):
+    settings.AGENT_SESSIONS = {"REDACT_ON_WRITE": ("card",)}
+
+    def ask() -> None:
+        if sdk == "strands":
+            strands_run("A.", text=f"{added}{CARD}")
+        else:
+            agent = OpenAIAgent(name="a", model=openai_models.ScriptedModel(["A."]))
+            run = Runner.run(
+                agent, f"{added}{CARD}", session=DjangoSession("s"), run_config=UNTRACED
+            )
+            asyncio.run(run)
+
+    with run_context(question="m-1"):
+        ask()
+    stored = f"{added}{MASKED}"
+    with run_context(question=QuestionKey("m-1", stored_text=stored, sent_text=CARD)):
+        ask()
+
+    assert named() == [(stored, "m-1")]
+    assert questions() == [stored]

@@ -119,7 +119,7 @@ class Run:
         if not chat.message_id or (chat.is_repeated and stored_text is None):
             return None
         session = SessionKey(chat.namespace, chat.scope, chat.session_id)
-        return QuestionKey(chat.message_id, session, stored_text)
+        return QuestionKey(chat.message_id, session, stored_text, chat.text)
 
     @property
     def begun(self) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from django_agent_sessions.content import dialects
 from django_agent_sessions.content.dialects import Part, PartKind
-from django_agent_sessions.models import MAIN_BRANCH
+from django_agent_sessions.models import MAIN_BRANCH, Branch
 from django_agent_sessions.models.querysets import MessageQuerySet
 from django_agent_sessions.models.stored_text import visible_payload
 from django_agent_sessions.rest.converters import parse_uuid
@@ -58,28 +58,40 @@ def answer_after(rows: MessageQuerySet, before: UUID | None) -> UUID | None:
 def find_question(rows: MessageQuerySet, incoming: ChatRequest) -> SentBefore | None:
     """Return the stored message with the client's id of a message, or with it as primary key.
 
-    Returns ``None`` if the session has no such message.
+    Returns ``None`` if the session has no such message. A message that a compaction has replaced is
+    on a side branch.
     """
     if not incoming.message_id:
         return None
-    rows = rows.filter(branch=MAIN_BRANCH)
     has_id = Q(external_id=incoming.message_id)
     if (key := parse_uuid(incoming.message_id)) is not None:
         has_id |= Q(pk=key)
-    shown = rows.filter(has_id).annotate(shown=visible_payload())
-    columns = "id", "agent_id", "agent__dialect", "redacted_at", "shown"
-    found = shown.order_by("-id").values_list(*columns).first()
+    compacted = Branch.objects.using(rows.db).filter(
+        agent=OuterRef("agent"),
+        number=OuterRef("branch"),
+        kind=Branch.Kind.COMPACTED,
+        # Those before are copies, which the main branch may have, too.
+        start__lte=OuterRef("message_id"),
+    )
+    is_kept = Q(branch=MAIN_BRANCH) | Exists(compacted)
+    shown = rows.filter(has_id).filter(is_kept).annotate(shown=visible_payload())
+    columns = "id", "agent_id", "agent__dialect", "redacted_at", "shown", "branch"
+    found = shown.order_by("branch", "-id").values_list(*columns).first()
     if found is None:
         return None
-    key, agent, name, redacted_at, payload = found
+    key, agent, name, redacted_at, payload, branch = found
     dialect = dialects.get(name)
     text = dialect.question(payload)
     if text is None or not (redacted_at or _is_same(incoming, text, dialect.parts(payload))):
         is_named = incoming.names == incoming.message_id
         return SentBefore(None, "", Refusal.EDITED if is_named else Refusal.CHANGED)
-    before = rows.filter(id__lt=key).order_by("-id").values_list("id", flat=True).first()
+    main = rows.filter(branch=MAIN_BRANCH)
+    before = main.filter(id__lt=key).order_by("-id").values_list("id", flat=True).first()
     # Later questions of the user may have been answered.
-    is_answered = _is_answer(*_last(rows.filter(id__gte=key, agent=agent)))
+    later = rows.filter(id__gte=key, agent=agent)
+    is_answered = any(
+        _is_answer(*_last(later.filter(branch=number))) for number in {MAIN_BRANCH, branch}
+    )
     return SentBefore(before, text, Refusal.SENT if is_answered else None)
 
 

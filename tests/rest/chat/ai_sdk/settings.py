@@ -12,6 +12,7 @@ from .models import OpenAIModel, StrandsModel
 ROOT_URLCONF = "tests.rest.chat.ai_sdk.urls"
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "testserver"]
 MIDDLEWARE = [*_MIDDLEWARE]
+AGENT_SESSIONS = {"REDACT_ON_WRITE": ("card",)}
 # Processes share it, as those of a real site do.
 CACHES = {
     "default": {

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import shutil
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from django_agent_sessions.governance.redaction import Find, redact
-from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.store import SessionStore
 
 from .clients import body, chunks, parts, until
 
@@ -131,7 +133,7 @@ def files(*kinds):
     return {"id": "m-1", "role": "user", "parts": sent}
 
 
-@pytest.mark.parametrize("api", BOTH)
+@pytest.mark.parametrize("api", ALL)
 def test_a_redacted_message_is_sent_again_and_stays_redacted(browser, forget, api, ada):
     browser.ask(api, "c-1", "fail-at-once 4111", key="m-1")
     session = Session.objects.get()
@@ -144,6 +146,47 @@ def test_a_redacted_message_is_sent_again_and_stays_redacted(browser, forget, ap
     ((text, key),) = questions()
     assert key == "m-1"
     assert "4111" not in text
+
+
+@pytest.mark.parametrize("api", ALL)
+def test_a_message_that_is_masked_when_it_is_written_is_stored_once(browser, forget, api):
+    for _ in range(2):
+        answer = browser.ask(api, "c-1", "fail-at-once 4111 1111 1111 1111", key="m-1")
+        assert answer[-1]["type"] == "error"
+        forget()
+
+    assert questions() == [("fail-at-once [REDACTED:CARD]", "m-1")]
+
+
+@pytest.mark.parametrize("api", ALL)
+@pytest.mark.parametrize("keeps_answer", [True, False])
+def test_a_message_that_a_compaction_replaced_is_not_stored_again(
+    browser, beside, forget, api, ada, keeps_answer
+):
+    browser.ask(api, "c-1", "Hello", key="m-1")
+    browser.ask(api, "c-1", "And now?", key="m-2")
+    row = SessionAgent.objects.get()
+    keys = list(
+        SessionMessage.objects.filter(branch=0).order_by("message_id").values_list("pk", flat=True)
+    )
+    if not keeps_answer:
+        # As if the process had been killed before it.
+        SessionMessage.objects.filter(pk=keys.pop()).delete()
+    store = SessionStore(owner=ada)
+    agent = store.agents.find(store.get(row.session.session_id), row.agent_id)
+    assert agent is not None
+    text: Any = [{"text": "in short"}] if "strands" in api else "in short"
+    summary = {"role": "user", "content": text}
+    store.branches.compact(agent, [summary], keys, epoch=row.session.redaction_epoch)
+    forget()
+
+    again = browser.http.post(f"{beside().url}/{api}", json=body("c-1", "And now?", key="m-2"))
+
+    assert again.status_code == (409 if keeps_answer else 200)
+    assert [key for _, key in questions() if key] == ["m-1", "m-2"]
+    assert SessionMessage.objects.filter(text="And now?").count() == 1
+    if not keeps_answer:
+        assert parts(chunks(again.text))[1]["text"].startswith("You said")
 
 
 @pytest.mark.parametrize("api", BOTH)
