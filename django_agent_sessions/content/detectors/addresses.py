@@ -34,6 +34,8 @@ _FILE = re.compile(
     r"pptx|service|socket|timer|target|mount)"
 )
 _COMMON = re.compile(r"(?i:[a-z]{2}|com|net|org|edu|gov|mil|info|biz|dev|app|cloud)")
+# What is left of a file that is called by an address, and not for a density (`logo@2x.de.png`).
+_IN_FILE = re.compile(rf"(?![0-9]+x\.).*\.{_COMMON.pattern}")
 _USER_INFO = re.compile(r"[^\s/@\"'<>]*//:")
 
 
@@ -56,7 +58,7 @@ class Email:
 def _domain_end(text: str, start: int) -> int | None:
     for pattern in _DOMAIN:
         if match := pattern.match(text, start):
-            return None if _is_code(text, match) else match.end()
+            return _end_without_file(match) if _is_code(text, match) else match.end()
     return None
 
 
@@ -66,6 +68,14 @@ def _is_code(text: str, domain: re.Match[str]) -> bool:
     if text.startswith("(", domain.end()):
         return not _COMMON.fullmatch(last)
     return _FILE.fullmatch(last) is not None
+
+
+def _end_without_file(domain: re.Match[str]) -> int | None:
+    """Return the end of the address that a file is called by (``ada@example.com.pdf``), if any."""
+    address, _, last = domain[0].rpartition(".")
+    is_called = domain.string.startswith("(", domain.end())
+    is_file = not is_called and _FILE.fullmatch(last) and _IN_FILE.fullmatch(address)
+    return domain.start() + len(address) if is_file else None
 
 
 def _local_start(text: str, at: int) -> int | None:

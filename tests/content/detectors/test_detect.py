@@ -123,3 +123,19 @@ def test_an_escape_is_read_as_what_it_stands_for(text, found):
 )
 def test_odd_texts_do_no_harm(text):
     assert [d.kind for d in detect(text, available())] == ["api_key"] * text.count("hunter2")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("ada@example.com.pdf", "ada@example.com"),
+        ("the file carol@example.co.uk.txt", "carol@example.co.uk"),
+        ("logo@2x.de.png", None),
+        ("weights@x.de.json()", None),
+        ("icons@main.min.js", None),
+    ],
+)
+def test_an_address_is_found_in_the_name_of_a_file(text, found):
+    assert [text[each.start : each.end] for each in detect(text, load(["email"]))] == (
+        [found] if found else []
+    )

@@ -110,6 +110,7 @@ async def test_redacted_names_of_files_keep_their_extensions_in_openai(ada):
         "Ada",
         "ada@example.com",
         "bob@example.com.pdf",
+        "carol@example.de.pdf",
         "pdf of Ada.tar.gz",
     ]
     session = DjangoSession("s")
@@ -132,6 +133,7 @@ async def test_redacted_names_of_files_keep_their_extensions_in_openai(ada):
         if part["type"] == "input_file"
     ]
     assert len({*sent}) == len(names)
+    assert not any("@" in name for name in sent)
     for before, after in zip(names, sent, strict=True):
         assert before == after or "[REDACTED-" in after
         assert after.endswith(".pdf") == before.endswith(".pdf")
