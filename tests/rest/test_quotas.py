@@ -110,7 +110,8 @@ def test_a_user_creates_no_more_branches_than_allowed(api, talk, limits):
 
 def test_states_and_snapshots_count_as_bytes(api, talk, limits):
     talk.store.agents.update(talk.agent, AgentState(state={"text": "x" * 100_000}))
-    limits(MAX_OWNER_BYTES=350_000)
+    # With encryption, a state has a third more.
+    limits(MAX_OWNER_BYTES=7 * quotas.measure(talk.session.id, "default").states // 2)
     snapshots = f"/api/agents/{talk.agent.id}/snapshots/"
     assert [api.post(snapshots).status_code for _ in range(2)] == [201, 201]
     is_refused(api.post(snapshots), "MAX_OWNER_BYTES")
@@ -126,8 +127,8 @@ def test_a_fork_counts_the_states_that_it_copies(api, talk, limits):
     SessionMultiAgent.objects.create(
         session_id=talk.session.id, multi_agent_id="graph", state={"text": "x" * 100_000}
     )
-    # The session itself has 200 kB.
-    limits(MAX_OWNER_BYTES=500_000)
+    # The session itself has 200 kB, and with encryption a third more.
+    limits(MAX_OWNER_BYTES=5 * quotas.measure(talk.session.id, "default").states // 2)
     assert api.post(f"{talk.url}fork/", {}, format="json").status_code == 201
     is_refused(api.post(f"{talk.url}fork/", {}, format="json"), "MAX_OWNER_BYTES")
     cache.clear()
