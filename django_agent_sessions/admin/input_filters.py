@@ -58,7 +58,7 @@ class InputFilter(admin.SimpleListFilter):
     def __init__(self, request: HttpRequest, params: Any, model: Any, model_admin: Any) -> None:
         super().__init__(request, params, model, model_admin)
         self.given = {name: params.pop(name)[-1] for name in self.names() if name in params}
-        self.used_parameters.update({name: text for name, text in self.given.items() if text})
+        self.used_parameters.update(self.given)
 
     @classmethod
     def inputs(cls) -> Mapping[str, Any]:
@@ -89,7 +89,7 @@ class InputFilter(admin.SimpleListFilter):
         self.hidden = tuple((k, v) for k, v in changelist.params.items() if k not in own)
         self.fields = tuple(self.form_fields())
         lookups = self.lookup_choices
-        chosen = bool(self.given)
+        chosen = any(self.given.values())
         yield {
             "selected": not chosen and self.value() is None,
             "query_string": changelist.get_query_string(remove=[*own]),
@@ -97,7 +97,7 @@ class InputFilter(admin.SimpleListFilter):
         }
         for value, title in lookups:
             yield {
-                "selected": not chosen and self.value() == str(value),
+                "selected": self.value() == str(value),
                 "query_string": changelist.get_query_string(
                     {self.parameter_name: value}, [*self.names()]
                 ),

@@ -50,6 +50,7 @@ class ReadOnlyAdmin(_ModelAdmin):
     sortable_by = ()
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
+    empty_value_display = "–"
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -167,7 +167,7 @@ class UsageTables:
 
     def growth(self) -> UsageTable:
         """Return what grew most against the days before."""
-        names = _("Before"), _("Now"), _("Growth"), ""
+        names = _("Before"), _("Now"), _("Growth"), pgettext("difference", "Change")
         most = max(
             (self._growth(one) for grown in self._grown.values() for one in grown), default=0
         )
@@ -273,8 +273,9 @@ class UsageTables:
         return UsageColumn(name, self._range.query(sort=sort), sort == self._range.sort)
 
     def _cells(self, dimension: Dimension, one: usage.KeyFigures) -> list[str]:
-        ratings = self._ratings[dimension].get(one.key)
-        rated = f"{format_integer(ratings.good)} / {format_integer(ratings.bad)}" if ratings else ""
+        rated, ratings = "–", self._ratings[dimension].get(one.key)
+        if ratings:
+            rated = f"{format_integer(ratings.good)} / {format_integer(ratings.bad)}"
         return [*figure_cells(one, of_model=dimension == "model"), rated, self._change(one)]
 
     def _row(

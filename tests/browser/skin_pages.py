@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
 from django.test import override_settings
 
-from .admin_pages import PARTS, SETTINGS, go
+from . import example
+from .admin_pages import LIST, PARTS, SETTINGS, go
 from .keyboard import unreachable
 from .test_pages import unfold, violations
 
@@ -41,6 +43,10 @@ DRESS = """([skin, dark]) => {
   for (const each of document.getAnimations()) each.finish();
 }"""
 """What unfold's and jazzmin's switches do, without loading the page anew."""
+
+LOST = "(fields) => fields.filter((each) => !each.form).map((each) => each.outerHTML)"
+
+FILL_IN = "(field, text) => { field.value = text; field.form.requestSubmit(); }"
 
 CLIPPED = """() => {
   const found = [];
@@ -100,6 +106,23 @@ def test_every_page_fits_and_can_be_read_and_used_by_keyboard(open_page, clerk, 
             ]
         found += [f"{SKIN} {name}: {fault}" for fault in faults]
     assert not found, "\n".join(found)
+
+
+@override_settings(AGENT_SESSIONS=SETTINGS)
+def test_the_search_and_the_filters_beside_it_are_sent(open_page, clerk):
+    example.others(12)
+    example.conversation()
+    page = open_page(LIST)
+    page.set_default_timeout(60_000)
+    # The fields that would not be sent are those of no form.
+    assert not page.locator("#searchbar, #change-list-filters select").evaluate_all(LOST)
+    for name, text in {"q": "refund", "agent": "billing"}.items():
+        page.locator(f"[name={name}]").first.evaluate(FILL_IN, text)
+        page.wait_for_function("(sent) => location.search.includes(sent)", arg=f"{name}={text}")
+        page.wait_for_load_state()
+    assert {"q=refund", "agent=billing"} <= {*urlsplit(page.url).query.split("&")}
+    assert page.locator("#result_list tbody tr").count() == 1
+    assert page.get_by_role("link", name="Parcel arrived damaged").count() == 1
 
 
 def size(width):

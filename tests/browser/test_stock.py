@@ -5,9 +5,17 @@ from __future__ import annotations
 import pytest
 
 from .admin_pages import LIST
-from .skin_pages import WIDTHS, size, test_every_page_fits_and_can_be_read_and_used_by_keyboard
+from .skin_pages import (
+    WIDTHS,
+    size,
+    test_every_page_fits_and_can_be_read_and_used_by_keyboard,
+    test_the_search_and_the_filters_beside_it_are_sent,
+)
 
-__all__ = ["test_every_page_fits_and_can_be_read_and_used_by_keyboard"]
+__all__ = [
+    "test_every_page_fits_and_can_be_read_and_used_by_keyboard",
+    "test_the_search_and_the_filters_beside_it_are_sent",
+]
 # A dozen pages each, in six looks: about twenty seconds.
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 
