@@ -228,7 +228,7 @@ class UsageTables:
 
     def _change(self, one: usage.KeyFigures) -> str:
         new = self._compared and self._now(one) and not self._before(one)
-        return _("new") if new else format_change(self._now(one), self._before(one))
+        return _("new") if new else format_change(self._now(one), self._before(one)) or "–"
 
     def _most_grown(self, dimension: Dimension) -> list[usage.KeyFigures]:
         figures = sorted(self._figures[dimension], key=self._growth, reverse=True)[:_GROWN]
