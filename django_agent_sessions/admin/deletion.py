@@ -25,7 +25,7 @@ from django_agent_sessions.models import AuditEvent, Session, SessionMessage, de
 
 from .pages import ReasonForm, admin_url
 from .permissions import ReadOnlyAdmin, SessionPermission, require
-from .titles import shown_name, with_shown_titles
+from .titles import shown_name, with_shown_titles, with_title
 
 _DELETED = AuditEvent.Action.DELETED
 
@@ -41,10 +41,12 @@ class SessionDeletionMixin(ReadOnlyAdmin):
         Django's implementation would load every message with its payload to list it on the
         page.
         """
-        if not isinstance(objs, QuerySet):
-            (session,) = objs
-            objs = Session.objects.using(session._state.db).filter(pk=session.pk)
+        single = None if isinstance(objs, QuerySet) else objs[0]
+        if single:
+            objs = Session.objects.using(single._state.db).filter(pk=single.pk)
         sessions = with_shown_titles(request, objs)
+        if single and sessions:
+            single.shown_title = sessions[0].shown_title  # type: ignore[attr-defined] # for its page
         # Django's page does not say why objects are protected.
         protected = [
             format_html("{} – {}", self._session_link(session), _("under legal hold"))
@@ -76,7 +78,7 @@ class SessionDeletionMixin(ReadOnlyAdmin):
         require(request, SessionPermission.VIEW, SessionPermission.DELETE)
         context = {**(extra_context or {}), "reason_form": ReasonForm(_DELETED)}
         try:
-            return super().delete_view(request, object_id, context)
+            return with_title(request, super().delete_view(request, object_id, context))
         except (LegalHoldError, ReasonError) as error:
             return self._refused(request, error)
 

@@ -42,6 +42,8 @@ class OperationAdmin(ReadOnlyAdmin):
 
     list_display = ("kind", "state_now", "started_by_name", "started", "handled", "reason")
     list_filter = ("kind",)
+    # Without the total, django-unfold offers to show all where all are shown.
+    show_full_result_count = True
     actions = None
 
     class Media:

@@ -22,6 +22,7 @@ from .columns import SessionColumnsMixin, chosen_columns
 from .deletion import SessionDeletionMixin
 from .filters import FILTERS, is_filter
 from .permissions import SessionPermission, may, reach, require
+from .titles import with_title
 
 
 class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
@@ -175,4 +176,4 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         require(request, SessionPermission.VIEW)
-        return super().history_view(request, object_id, extra_context)
+        return with_title(request, super().history_view(request, object_id, extra_context))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils.functional import SimpleLazyObject
+from django.utils.text import Truncator
 
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session
@@ -34,3 +37,29 @@ def shown_name(session: Session) -> str:
     title: str = session.shown_title  # type: ignore[attr-defined] # set by with_shown_titles
     session_id = displayable(session.session_id)
     return title if title == session_id or is_generated(session_id) else f"{title} ({session_id})"
+
+
+class Titled(SimpleLazyObject):  # type: ignore[type-arg] # not generic at run time
+    """A session for the frame of Django's pages and of other admins, which shows ``str()`` of it.
+
+    ``str()`` of a session is its id, because it is written to logs, too.
+    """
+
+    def __init__(self, session: Session, title: str) -> None:
+        super().__init__(lambda: session)
+        self.__dict__["shown_title"] = Truncator(title).chars(60)
+
+    def __str__(self) -> str:
+        return str(self.__dict__["shown_title"])
+
+
+def with_title(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    """Name the session of a page of Django's by its title, where the viewer may read it."""
+    page = response.context_data if isinstance(response, TemplateResponse) else None
+    if page and isinstance(session := page.get("object"), Session):
+        known: Any = session
+        if not hasattr(session, "shown_title"):
+            rows = Session.objects.using(session._state.db).filter(pk=session.pk)
+            known = next(iter(with_shown_titles(request, rows)), None)
+        page["object"] = Titled(session, getattr(known, "shown_title", session.session_id))
+    return response

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.db import models
@@ -12,6 +13,12 @@ from django_agent_sessions.exceptions import AuditError
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.models.querysets import AuditQuerySet
 from django_agent_sessions.values.ids import new_id
+
+
+def local_minute(moment: datetime) -> str:
+    """Format a time in the current time zone, as the pages beside it do."""
+    local = timezone.localtime(moment) if timezone.is_aware(moment) else moment
+    return f"{local:%Y-%m-%d %H:%M}"
 
 
 class AuditEvent(models.Model):
@@ -89,7 +96,7 @@ class AuditEvent(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.get_action_display()} {self.created_at:%Y-%m-%d %H:%M}"
+        return f"{self.get_action_display()} {local_minute(self.created_at)}"
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         if not self._state.adding:

@@ -8,6 +8,7 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from django_agent_sessions.models.audit_event import local_minute
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.values.ids import new_id
 
@@ -87,7 +88,7 @@ class Operation(models.Model):
         default_permissions = ("view", "change")
 
     def __str__(self) -> str:
-        return f"{self.get_kind_display()} {self.created_at:%Y-%m-%d %H:%M}"
+        return f"{self.get_kind_display()} {local_minute(self.created_at)}"
 
     @property
     def handled(self) -> int:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import uuid
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -205,6 +206,14 @@ def test_whoever_may_not_see_the_audit_trail_sees_none_of_it(client, store):
     assert client.get(page_of(event)).status_code == 404
     assert client.get(page_of(event).replace("change/", "history/")).status_code == 404
     assert client.get(page_of(event).replace("change/", "delete/")).status_code == 403
+
+
+def test_the_page_of_an_event_says_one_time_only(auditor):
+    event = audit.record(Action.EXPORTED)
+    page = auditor.get(page_of(event)).content.decode()
+
+    local = f"{timezone.localtime(event.created_at):%Y-%m-%d %H:%M}"
+    assert set(re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d", page)) == {local}
 
 
 def test_reading_the_audit_trail_takes_as_many_statements_for_many_rows_as_for_few(auditor, store):

@@ -45,3 +45,20 @@ def test_breadcrumbs_are_a_list_whose_last_item_is_the_page(client, store, name,
     # A session is called by its words where they may be read, not by its key.
     assert session.session_id not in trail
     assert not of_session or "Where is my parcel?" in trail
+
+
+@pytest.mark.parametrize("name", ["session_change", "session_delete", "session_history"])
+def test_frames_of_other_admins_call_a_session_by_its_title_too(client, store, name):
+    session = store.open("01890000-0000-7000-8000-000000000000")
+    agent = store.agents.open(session, dialect="strands")
+    store.append(agent, said("user", "Where is my parcel?"))
+    address = reverse(f"admin:agent_sessions_{name}", args=[session.id])
+
+    def named(*rights):
+        client.force_login(staff("-".join(("clerk", *rights)), *rights))
+        context = client.get(address).context
+        # What django-unfold shows, of the first that there is.
+        return str(context.get("original") or context.get("object"))
+
+    assert named(*RIGHTS) == "Where is my parcel?"
+    assert named("view_session", "delete_session") == session.session_id

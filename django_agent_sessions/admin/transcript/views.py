@@ -31,6 +31,7 @@ from django_agent_sessions.admin.formatting import (
     has_prices,
 )
 from django_agent_sessions.admin.pages import admin_url
+from django_agent_sessions.admin.titles import Titled
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.exceptions import EncryptedSearchError
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, SessionAgent
@@ -128,7 +129,7 @@ def _page(viewer: Viewer, extra: dict[str, Any]) -> HttpResponse:
         **_window_context(viewer, window),
         # Not the title, which browsers keep in their history.
         "title": session.session_id,
-        "original": session,
+        "original": Titled(session, viewer.title),
         "inline_admin_formsets": model_admin.inline_formsets(request, session),
         "agents": listed[: sidebar.MAX_AGENTS],
         "more_agents": len(listed) > sidebar.MAX_AGENTS,
