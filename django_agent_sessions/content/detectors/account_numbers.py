@@ -13,16 +13,22 @@ SPACES = " \u00a0\u2007\u2009\u202f"
 # The hyphen-minus (escaped for character classes), hyphens and the en dash.
 HYPHENS = "\\-\u2010\u2011\u2012\u2013"
 
-# As one run, or in the groups that are printed on cards. The first character stands before the
-# look behind, because `re` is several times as fast when it knows how a match begins.
-_CARD = re.compile(
-    rf"[0-9](?<![0-9A-Za-z_][0-9])(?<![0-9][.,{HYPHENS}][0-9])(?<![^0-9][0-9]{{4}}[{SPACES}][0-9])"
+# As one run, or in the groups that are printed on cards.
+_REST_OF_CARD = (
     rf"(?:[0-9]{{12,18}}"
     rf"|[0-9]{{3}}(?P<s>[{SPACES}{HYPHENS}])"
     rf"(?:[0-9]{{4}}(?P=s)[0-9]{{4}}(?P=s)[0-9]{{4}}(?:(?P=s)[0-9]{{3}})?"
     rf"|[0-9]{{6}}(?P=s)[0-9]{{4,5}}))"
     rf"(?![0-9A-Za-z_]|[.,{HYPHENS}][0-9])"
 )
+# The first character stands before the look behind, because `re` is several times as fast when it
+# knows how a match begins.
+_CARD = re.compile(
+    rf"[0-9](?<![0-9A-Za-z_][0-9])(?<![0-9][.,{HYPHENS}][0-9])(?<![^0-9][0-9]{{4}}[{SPACES}][0-9])"
+    + _REST_OF_CARD
+)
+# After a space behind a card, whose last group it would follow.
+_NEXT_CARD = re.compile(rf"[{SPACES}](?P<number>[0-9]{_REST_OF_CARD})")
 # First prefix, last prefix and lengths of the numbers of each issuer.
 # https://en.wikipedia.org/wiki/Payment_card_number#Issuer_identification_number_(IIN)
 _ISSUERS: tuple[tuple[int, int, frozenset[int]], ...] = (
@@ -62,14 +68,29 @@ class Card:
     label = _("payment card number")
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        for match in _CARD.finditer(text):
-            if _is_card(match[0]):
-                yield match.span()
-            elif match["s"] and match[0].count(match["s"]) == 4:
-                # Four groups, followed by the three digits of the card verification code.
-                shorter = match[0].rpartition(match["s"])[0]
-                if _is_card(shorter):
-                    yield match.start(), match.start() + len(shorter)
+        at = 0
+        while first := _CARD.search(text, at):
+            at, start, end = first.end(), first.start(), _card_end(first, first[0])
+            while end is not None:
+                yield start, end
+                at = max(at, end)
+                following = _NEXT_CARD.match(text, end)
+                if following is None:
+                    break
+                start = following.start("number")
+                end = _card_end(following, following["number"])
+
+
+def _card_end(match: re.Match[str], number: str) -> int | None:
+    """Return where the card that a match is, or begins with, ends."""
+    if _is_card(number):
+        return match.end()
+    if match["s"] and number.count(match["s"]) == 4:
+        # Four groups, followed by the three digits of the card verification code.
+        shorter = number.rpartition(match["s"])[0]
+        if _is_card(shorter):
+            return match.end() - len(number) + len(shorter)
+    return None
 
 
 def _is_card(text: str) -> bool:

@@ -95,6 +95,14 @@ def test_the_test_cards_of_payment_providers_are_found(number):
     assert detect(f"card {number}.", load(["card"])) == [Detection(5, 5 + len(number), "card")]
 
 
+@pytest.mark.parametrize("second", ["5555 5555 5555 4444", "5555555555554444", "3782 822463 10005"])
+@pytest.mark.parametrize("first", ["4111 1111 1111 1111", "4111-1111-1111-1111"])
+def test_each_of_several_cards_in_a_row_is_found(first, second):
+    text = f"{first} {second} {second}"
+    found = [text[each.start : each.end] for each in detect(text, load(["card"]))]
+    assert found == [first, second, second]
+
+
 @settings(max_examples=100)
 @given(MADE["private_key"], st.data(), st.sampled_from(["", '"', "\n"]), st.integers(0, 2))
 def test_private_keys_that_were_cut_off_are_found_to_their_end(key, data, after, quotes):
