@@ -23,13 +23,13 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.throttling import BaseThrottle, SimpleRateThrottle
-from rest_framework.views import APIView
 
 from .access import SessionAccess
 from .parsers import SessionRequest, StrictJSONParser
 from .problems import PreconditionFailed, exception_handler
 from .schema import REASON, SessionSchema
 from .serializers.fields import ReasonSerializer
+from .transactions import AtomicAPI
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -153,7 +153,7 @@ class ViewMetadata(SimpleMetadata):
         return {}
 
 
-class SessionAPI(SessionAccess, APIView):
+class SessionAPI(SessionAccess, AtomicAPI):
     """A JSON view of the API for authenticated users.
 
     Authentication is the project's (``DEFAULT_AUTHENTICATION_CLASSES``). Its throttles apply, and

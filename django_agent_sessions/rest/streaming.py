@@ -28,11 +28,10 @@ class StreamingAPI(SessionAPI):
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Any:
-        """Return the view, exempt from ``ATOMIC_REQUESTS``, which would hold a transaction open."""
+        """Return the view. It has no transaction, which would be open as long as the stream."""
         view: Any = super().as_view(**initkwargs)
         if not getattr(view, "_is_coroutine_marked", False):
             view = markcoroutinefunction(view)
-        view._non_atomic_requests = set(connections)
         return view
 
     async def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:  # type: ignore[override] # async, unlike its base

@@ -7,21 +7,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from django.urls import path
 from drf_spectacular.views import SpectacularAPIView
+from rest_framework.renderers import JSONRenderer
 
 from django_agent_sessions.conf import raw_settings
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.values.chosen_classes import chosen_class
 
+from .problems import exception_handler
 from .routers import SessionRouter
 from .schema import DOCUMENT
+from .transactions import AtomicAPI
 
 app_name = "agent_sessions_api"
+
+
+class _SchemaView(AtomicAPI, SpectacularAPIView):
+    """The OpenAPI document, with errors as problem details."""
+
+    def get_exception_handler(self) -> Callable[..., Any]:
+        return exception_handler
+
+    def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
+        if response.exception:
+            request.accepted_renderer = JSONRenderer()
+            request.accepted_media_type = JSONRenderer.media_type
+        return super().finalize_response(request, response, *args, **kwargs)
 
 
 def _router_urls() -> list[Any]:
@@ -35,6 +51,6 @@ def _router_urls() -> list[Any]:
 
 
 urlpatterns = [
-    path("schema/", SpectacularAPIView.as_view(custom_settings=DOCUMENT), name="schema"),
+    path("schema/", _SchemaView.as_view(custom_settings=DOCUMENT), name="schema"),
     *_router_urls(),
 ]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -15,6 +18,8 @@ from django.db.backends.signals import connection_created
 from django_agent_sessions import health
 from django_agent_sessions.rest.base import ThrottleScope
 from django_agent_sessions.store import SessionStore
+from tests.rest import whole_site
+from tests.rest.planted import routes
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -59,6 +64,26 @@ def read_only(talk, api):
     connections.close_all()
 
 
+@pytest.fixture
+def down(monkeypatch, settings) -> Iterator[ThreadPoolExecutor]:
+    """A thread in which the default database is a server at a port where nobody listens."""
+    settings.ROOT_URLCONF = "tests.rest.whole_site"
+    settings.AGENT_SESSIONS = {**getattr(settings, "AGENT_SESSIONS", {}), "SHARE_LINKS": True}
+    with socket.socket() as reserved, ThreadPoolExecutor(1) as thread:
+        reserved.bind(("127.0.0.1", 0))
+        server = {
+            **connections.settings["default"],
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": "down",
+            "HOST": "127.0.0.1",
+            "PORT": reserved.getsockname()[1],
+            "OPTIONS": {},
+        }
+        monkeypatch.setitem(connections.settings, "default", server)
+        yield thread
+        thread.submit(connections.close_all).result()
+
+
 def expect_problem(answer: Any) -> None:
     assert answer.status_code == 503
     assert answer["Content-Type"] == "application/problem+json"
@@ -100,6 +125,20 @@ def test_a_database_that_is_down_is_a_problem_for_later(api, settings, caplog):
     for answer in answers:
         expect_problem(answer)
     assert "secret" not in caplog.text
+
+
+@pytest.mark.parametrize("atomic", [False, True], ids=["autocommit", "atomic"])
+def test_a_server_that_refuses_connections_is_a_problem_at_every_route(
+    api, down, atomic, monkeypatch
+):
+    monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", atomic)
+    ours = {route for route in routes(whole_site.urlpatterns) if not route.startswith("admin/")}
+
+    for route in sorted(ours):
+        url = "/" + re.sub(r"<[^>]*>", "x", route) + ("?path=[0]" if "media" in route else "")
+        for ask in (api.get, api.post) if atomic else (api.get,):
+            answer = down.submit(ask, url, headers={"accept": "application/json"}).result()
+            expect_problem(answer)
 
 
 def test_a_read_only_database_fails_a_write_at_once(talk, read_only):
