@@ -26,7 +26,7 @@ from rest_framework.throttling import BaseThrottle, SimpleRateThrottle
 
 from .access import SessionAccess
 from .parsers import SessionRequest, StrictJSONParser
-from .problems import PreconditionFailed, exception_handler
+from .problems import PreconditionFailed, Unavailable, exception_handler
 from .schema import REASON, SessionSchema
 from .serializers.fields import ReasonSerializer
 from .transactions import AtomicAPI
@@ -82,6 +82,9 @@ class SessionThrottle(SimpleRateThrottle):
 
     def allow_request(self, request: Any, view: Any) -> bool:
         """Count a request; allow it, and log a warning, if the cache is not available."""
+        if getattr(view, "cache_failed", False):
+            # A cache that hangs would be waited for once more for each scope.
+            return True
         try:
             return bool(super().allow_request(request, view))
         except Error:
@@ -89,6 +92,7 @@ class SessionThrottle(SimpleRateThrottle):
         except Exception as error:
             # A cache raises errors of its own, whose texts may contain hosts and passwords.
             logger.warning("a request was not counted: the cache raised %s", type(error).__name__)
+            view.cache_failed = True
             return True
 
     def get_cache_key(self, request: Any, view: Any) -> str:
@@ -167,6 +171,7 @@ class SessionAPI(SessionAccess, AtomicAPI):
     metadata_class: Any = ViewMetadata
     throttle_scope: str | None = None
     filter_backends: Any = []
+    cache_failed = False
     # Set here, because the project's DEFAULT_SCHEMA_CLASS may be another one.
     schema = SessionSchema()
 
@@ -208,6 +213,19 @@ class SessionAPI(SessionAccess, AtomicAPI):
         """Return the project's throttles and those of the API's scopes."""
         scopes = dict.fromkeys(scope for scope in (ThrottleScope.ALL, self.throttle_scope) if scope)
         return [*super().get_throttles(), *(SessionThrottle(scope) for scope in scopes)]
+
+    def check_throttles(self, request: Any) -> None:
+        """Raise ``Throttled``, or ``Unavailable`` if the cache fails the project's throttles."""
+        try:
+            super().check_throttles(request)
+        except Exception as error:
+            # A cache raises errors of its client, and of the system; others are bugs.
+            library = type(error).__module__.partition(".")[0]
+            bug = library in ("builtins", "django", "rest_framework")
+            if bug and not isinstance(error, OSError):
+                raise
+            logger.error("a throttle of the project raised %s", type(error).__name__)
+            raise Unavailable from error
 
     @property
     def body_size(self) -> int:

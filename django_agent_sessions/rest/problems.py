@@ -120,6 +120,15 @@ class RangeNotSatisfiable(exceptions.APIException):
         self.content_range = content_range
 
 
+class Unavailable(exceptions.APIException):
+    """The cache is unavailable, without which the request cannot be answered."""
+
+    status_code = status.HTTP_503_SERVICE_UNAVAILABLE
+    default_detail = "Requests cannot be answered at the moment. Try again soon."
+    default_code = "unavailable"
+    wait = 5
+
+
 def problem_response(
     code: int,
     detail: str,

@@ -14,9 +14,10 @@ import pytest
 from django.core.cache.backends.locmem import LocMemCache
 from django.db import Error, OperationalError, connection, connections
 from django.db.backends.signals import connection_created
+from rest_framework.throttling import UserRateThrottle
 
 from django_agent_sessions import health
-from django_agent_sessions.rest.base import ThrottleScope
+from django_agent_sessions.rest.base import SessionAPI, ThrottleScope
 from django_agent_sessions.store import SessionStore
 from tests.rest import whole_site
 from tests.rest.planted import routes
@@ -84,11 +85,11 @@ def down(monkeypatch, settings) -> Iterator[ThreadPoolExecutor]:
         thread.submit(connections.close_all).result()
 
 
-def expect_problem(answer: Any) -> None:
+def expect_problem(answer: Any, code: str = "database_unavailable") -> None:
     assert answer.status_code == 503
     assert answer["Content-Type"] == "application/problem+json"
     assert int(answer["Retry-After"]) > 0
-    assert answer.json()["code"] == "database_unavailable"
+    assert answer.json()["code"] == code
 
 
 def test_without_the_cache_requests_are_answered(api, talk, monkeypatch, caplog):
@@ -108,6 +109,57 @@ def test_without_the_cache_requests_are_answered(api, talk, monkeypatch, caplog)
     assert health.check().ok
     assert "a request was not counted: the cache raised ConnectionError" in caplog.text
     assert "secret" not in caplog.text
+
+
+def test_a_cache_that_fails_is_asked_once_for_each_request(api, talk, monkeypatch):
+    asked = []
+
+    def refuse(*_, **__):
+        asked.append(1)
+        raise TimeoutError
+
+    rates = dict.fromkeys(ThrottleScope, "100/min")
+    monkeypatch.setattr("rest_framework.throttling.SimpleRateThrottle.THROTTLE_RATES", rates)
+    monkeypatch.setattr(LocMemCache, "get", refuse)
+
+    # A rate for all requests, and one for searches.
+    assert api.get("/api/sessions/?q=Hello").status_code == 200
+    assert len(asked) == 1
+
+
+class CacheLibraryError(Exception):
+    """What the client of a cache raises."""
+
+
+class ProjectThrottle(UserRateThrottle):
+    rate = "100/min"
+
+
+@pytest.mark.parametrize("error", [CacheLibraryError("secret host"), ConnectionError()])
+def test_a_throttle_of_the_project_without_its_cache_is_a_problem_for_later(
+    api, error, monkeypatch, caplog
+):
+    def refuse(*_, **__):
+        raise error
+
+    monkeypatch.setattr(SessionAPI, "throttle_classes", [ProjectThrottle])
+    monkeypatch.setattr(LocMemCache, "get", refuse)
+
+    expect_problem(api.get("/api/sessions/"), code="unavailable")
+    assert type(error).__name__ in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_a_bug_in_a_throttle_of_the_project_is_no_outage(api, monkeypatch):
+    class Wrong(UserRateThrottle):
+        rate = "100/min"
+
+        def get_cache_key(self, request, view):
+            raise KeyError("a bug")
+
+    monkeypatch.setattr(SessionAPI, "throttle_classes", [Wrong])
+
+    assert api.get("/api/sessions/").status_code == 500
 
 
 def test_a_database_that_is_down_is_a_problem_for_later(api, settings, caplog):

@@ -22,7 +22,7 @@ from django_agent_sessions.models.roles import has_role
 from django_agent_sessions.rest.base import ThrottleScope
 from django_agent_sessions.rest.events import EventStreamRenderer
 from django_agent_sessions.rest.login_check import LoginCheck
-from django_agent_sessions.rest.problems import Conflict
+from django_agent_sessions.rest.problems import Conflict, Unavailable
 from django_agent_sessions.rest.streaming import event_stream_response
 
 from .answers import Answer
@@ -45,15 +45,6 @@ UNANSWERED_PARAMETER = "unanswered"
 R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
-
-
-class Unavailable(APIException):
-    """The cache is unavailable, so that no message can be claimed."""
-
-    status_code = 503
-    default_detail = "Messages cannot be answered at the moment. Try again soon."
-    default_code = "unavailable"
-    wait = 5
 
 
 class ChatView(ChatSessionAPI):
@@ -220,7 +211,8 @@ class ChatView(ChatSessionAPI):
         except Exception as error:
             # The text of the error may contain the address of the cache and its password.
             logger.error("a message cannot be claimed in the cache: %s", type(error).__name__)
-            raise Unavailable from None
+            detail = "Messages cannot be answered at the moment. Try again soon."
+            raise Unavailable(detail) from None
 
     async def _replay(self, answer: Answer, epoch: int, shared: UUID | None) -> Any:
         await answer.wait_claimed()
