@@ -9,13 +9,13 @@ from django.db.models import F
 from django.utils import timezone
 
 from django_agent_sessions.content import dialects
-from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, Snapshot
 from django_agent_sessions.models.content_field import sealed_columns, update_one
 from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, AgentState, SnapshotRecord
 
+from ._base import agent_deleted
 from ._queries import conversation_length, key_at, snapshot_rows
 from ._snapshot_documents import agent_document, state_in_document, without_message_references
 from ._snapshot_records import referenced_ranges
@@ -189,7 +189,7 @@ def with_agent_lock(using: str, agent: AgentRecord, work: Callable[[Session], R]
 def lock_agent(using: str, agent: AgentRecord, what: str) -> Session:
     session = lock_session(using, agent.session)
     if session is None or not agent_exists(using, agent):
-        raise SessionNotFoundError(f"{what}: the agent was deleted")
+        raise agent_deleted(what, agent.session)
     return session
 
 

@@ -32,7 +32,7 @@ from django_agent_sessions.values.records import (
     SessionRecord,
 )
 
-from ._base import insert_unique, retry_reads, write
+from ._base import agent_deleted, insert_unique, retry_reads, write
 from ._context import StorePart, twin
 from ._first_write import FirstWrite
 from ._held_versions import replace_state
@@ -240,7 +240,7 @@ class Agents(StorePart):
                 raise StaleSessionError(
                     f"{what}: content was redacted; reload the session and retry"
                 )
-            raise SessionNotFoundError(f"{what}: the agent was deleted")
+            raise agent_deleted(what, agent.session)
 
     aupdate = twin(update)
 

@@ -19,7 +19,6 @@ from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
     SessionConflictError,
-    SessionNotFoundError,
     StaleSessionError,
 )
 from django_agent_sessions.models import SessionAgent, SessionMessage
@@ -29,7 +28,7 @@ from django_agent_sessions.values import observing
 from django_agent_sessions.values.records import Append, MessageRecord, Written
 from django_agent_sessions.values.run_context import current_run
 
-from ._base import tracked_atomic, write
+from ._base import agent_deleted, tracked_atomic, write
 from ._message_updates import update_row
 from ._queries import conversation, lock_session_row, next_position, positions_of
 from ._rows import MessageRow, database_values, message_rows, split_into_statements, total_usage
@@ -283,7 +282,7 @@ class AppendWrite:
         agents = SessionAgent.objects.using(self.using).filter(pk=self.agent.id)
         current_epoch = agents.values_list("session__redaction_epoch", flat=True).first()
         if current_epoch is None:
-            raise SessionNotFoundError(f"{self.what}: the agent was deleted")
+            raise agent_deleted(self.what, self.agent.session)
         self._require_free_external_ids()
         if self.append.epoch not in (None, current_epoch):
             raise StaleSessionError(

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar
+from uuid import UUID
 
 from django.db import DataError, Error, IntegrityError, connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -252,6 +253,13 @@ def translate(error: Error, what: str, using: str) -> Exception | None:
             f"--database {using}"
         )
     return None
+
+
+def agent_deleted(what: str, session: UUID) -> SessionNotFoundError:
+    """Return the error of a write to an agent that does not exist any more."""
+    return SessionNotFoundError(
+        f"{what}: the agent, or its session {session}, was deleted; open it again to begin anew"
+    )
 
 
 _TABLES = f"{Session._meta.app_label}_"

@@ -249,7 +249,7 @@ class DjangoSessionRepository(SessionRepository):
         returns the last two.
 
         Returns:
-            The messages in order; empty if the agent does not exist.
+            The messages in order; empty if the agent does not exist, as in Strands' S3 store.
         """
 
         def read() -> list[SessionMessage]:

@@ -21,7 +21,7 @@ from strands.agent.conversation_manager import (
 from strands.bidi.agent import BidiAgent
 from strands.hooks import MessageAddedEvent
 from strands.multiagent import GraphBuilder
-from strands.session import FileSessionManager, SnapshotSessionManager
+from strands.session import FileSessionManager, S3SessionManager, SnapshotSessionManager
 from strands.storage import LocalFileStorage
 from strands.types.exceptions import SessionException
 from strands.types.session import SessionMessage as StrandsMessage
@@ -31,10 +31,12 @@ from django_agent_sessions.adapters.strands import (
     DjangoSessionRepository,
     DjangoStorage,
 )
+from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.testing import columns_containing
 from tests.models.test_fields import set_raw
 from tests.processes import ROOT
+from tests.s3 import TestBucket, bucket_fixture  # noqa: F401 - a fixture
 
 from .agents import build, texts
 from .process import node
@@ -380,9 +382,47 @@ def test_row_24_nan_and_keys_are_as_python_s_json_has_them(files):
         assert json.dumps(agent(make).state.get()) == '{"odd": {"1": NaN}}'
 
 
+@pytest.fixture
+def s3(bucket: TestBucket) -> Manager:
+    return lambda session_id: S3SessionManager(
+        session_id,
+        bucket=bucket.name,
+        boto_session=bucket.session,
+        endpoint_url=bucket.endpoint,
+    )
+
+
+def test_row_25_messages_of_an_unknown_agent(files, s3):
+    for make in (files, s3, ours):
+        agent(make)("Hello")
+    for unknown in (("s", "nobody"), ("nowhere", "default")):
+        with pytest.raises(SessionException):
+            files("s").list_messages(*unknown)
+        for repository in (s3("s"), ours("s"), DjangoSessionRepository()):
+            assert repository.list_messages(*unknown) == []
+
+
+def test_row_26_a_run_after_the_session_was_deleted(files, s3):
+    for make in (files, s3, ours):
+        manager = make("s")
+        live = build(session_manager=manager)
+        live("Hello")
+        manager.delete_session("s")
+        if make is ours:
+            with pytest.raises(SessionNotFoundError, match="was deleted; open it again"):
+                live("Are you there?")
+            assert not Session.objects.exists()
+        else:
+            live("Are you there?")
+
+    with pytest.raises(SessionException, match="already exists"):
+        agent(files)
+    assert agent(s3).messages == agent(ours).messages == []
+
+
 def test_each_row_of_the_page_has_a_test():
     page = (ROOT / "docs/reference/strands-behaviour.md").read_text()
     rows = re.findall(r"^\| (\d+) \|", page, re.MULTILINE)
     tests = [re.match(r"test_row_(\d+)_", name) for name in globals()]
     assert rows == [found[1] for found in tests if found]
-    assert len(rows) == 24
+    assert len(rows) == 26
