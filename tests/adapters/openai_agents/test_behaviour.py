@@ -180,6 +180,7 @@ def test_row_11_compaction_with_a_limit():
     beside = Server().session(limited(DjangoSession("beside")), least=2)
     own = limited(DjangoSession("s", compaction=Server().compaction(least=2)))
 
+    assert hasattr(SQLiteSession, "_get_compaction_snapshot")
     assert SUMMARY in asyncio.run(compacted(wrapped))
     assert SUMMARY not in asyncio.run(compacted(beside))
     assert SUMMARY in asyncio.run(compacted(own))
