@@ -21,7 +21,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from django_agent_sessions import audit
@@ -260,9 +260,9 @@ class _Erasure:
         before = content_hashes(fork, self.using)
 
         def clear(current: SessionChange) -> None:
-            self._discard_originals(current, keys)
-            clear_copied_content(self.using, current.session)
-            current.changed = True
+            # Both change nothing in a fork that a run before an interruption cleared.
+            discarded = self._discard_originals(current, keys)
+            current.changed = clear_copied_content(self.using, current.session) or discarded
 
         self._blank(fork, keys, reason, actor)
         change(fork, clear, what=f"erasing a person in session {fork}", using=self.using)
@@ -293,19 +293,24 @@ class _Erasure:
             scopes = map(WholeMessage, keys[start : start + _BATCH])
             redact(by_key(session), *scopes, reason=reason, actor=actor, using=self.using)
 
-    def _discard_originals(self, current: SessionChange, keys: list[UUID]) -> None:
+    def _discard_originals(self, current: SessionChange, keys: list[UUID]) -> bool:
+        """Delete the originals of redacted messages; return whether there were some."""
         holds.refuse_if_held(current.session, "erasing a person")
         session = current.session.pk
         rows = RedactedOriginal.objects.using(self.using).filter(session=session)
+        changed = False
         for start in range(0, len(keys), _BATCH):
             batch = keys[start : start + _BATCH]
-            discard_originals(self.using, session, self._redacted(batch))
-            rows.filter(message__in=batch).delete()
+            if kept := self._with_original(batch):
+                discard_originals(self.using, session, kept)
+            digests, _ = rows.filter(message__in=batch).delete()
+            changed = changed or bool(kept or digests)
+        return changed
 
-    def _redacted(self, keys: list[UUID]) -> list[UUID]:
+    def _with_original(self, keys: list[UUID]) -> list[UUID]:
         rows = SessionMessage.objects.using(self.using).filter(pk__in=keys)
         found = rows.filter(redacted_at__isnull=False, redact_message__isnull=False)
-        return list(found.values_list("pk", flat=True))
+        return list(found.exclude(message=F("redact_message")).values_list("pk", flat=True))
 
     def _pseudonymize_reviews(self) -> None:
         """Replace the person in notes and reviews of the sessions of others, which stay."""

@@ -31,7 +31,7 @@ from django_agent_sessions.models import (
 from django_agent_sessions.models.content_field import holder_of, sealed_columns, update_one
 from django_agent_sessions.sql.message_writes import RedactedRow, redact_rows
 
-from ._content_rows import Copy
+from ._content_rows import Copy, walk
 from ._encrypted_summaries import redacted_summaries
 from ._held_versions import keep_edited_messages, keep_state
 from ._object_bytes import write_bytes
@@ -117,19 +117,30 @@ def discard_originals(
     update_references(using, session, keys)
 
 
-def clear_copied_content(using: str, session: Session) -> None:
+def clear_copied_content(using: str, session: Session) -> bool:
     """Empty what a fork has of its source besides the messages, with the session locked.
 
     Its title, metadata and states become empty; its snapshots, stored objects, notes and labels are
-    deleted.
+    deleted. Returns False, and changes nothing, if there is none of them.
     """
+    if not _has_copied_content(using, session):
+        return False
     with secure_delete(using):
         Session.objects.using(using).filter(pk=session.pk).update_locked(title="", metadata={})
         _clear_states(SessionAgent, _EMPTY_STATES, using=using, session=session.pk)
         _clear_states(SessionMultiAgent, {"state": {}}, using=using, session=session.pk)
-        for model in (Snapshot, StoredObject, Note, Label):
+        for model in _DELETED:
             model._default_manager.using(using).filter(session=session.pk).delete()
     increment_redaction_epoch(using, session)
+    return True
+
+
+def _has_copied_content(using: str, session: Session) -> bool:
+    managers = (model._default_manager.using(using) for model in _DELETED)
+    states = walk(using, session, Session, SessionAgent, SessionMultiAgent)
+    return any(rows.filter(session=session.pk).exists() for rows in managers) or any(
+        value for copy in states for name, value in copy.values.items() if name != _ORIGIN
+    )
 
 
 def clear_derived_titles(using: str, sessions: Collection[UUID]) -> None:
@@ -138,6 +149,10 @@ def clear_derived_titles(using: str, sessions: Collection[UUID]) -> None:
     with secure_delete(using):
         rows.update_locked(title="", title_derived=False)
 
+
+_DELETED: tuple[type[Any], ...] = (Snapshot, StoredObject, Note, Label)
+_ORIGIN = "origin"
+"""The column that names the source, which a fork keeps."""
 
 _EMPTY_STATES: Mapping[str, Any] = {
     "state": {},

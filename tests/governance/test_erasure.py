@@ -273,6 +273,36 @@ def test_an_interrupted_erasure_is_completed_by_the_next_one(person, lovelace, m
     assert verify(receipt.to_json()) == []
 
 
+def test_a_run_after_an_interruption_changes_no_fork_again(person, lovelace, monkeypatch, settings):
+    given = getattr(settings, "AGENT_SESSIONS", {})
+    settings.AGENT_SESSIONS = {**given, "REDACTION_KEEP_ORIGINAL": True}
+
+    def fork() -> Any:
+        counters = ("redactions", "redaction_epoch", "change", "updated_at")
+        found = Session.objects.filter(pk=person[1].id).values(*counters)
+        return list(found), SessionMessage.objects.filter(session=person[1].id).order_by("pk")[
+            0
+        ].text
+
+    receipts = []
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(deletion, "delete_sessions", lambda *args: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                erase(lovelace, reason="Request 31")
+        receipts.append(fork())
+    complete = erase(lovelace, reason="Request 31")
+    receipts.append(fork())
+    again = erase(lovelace.pk, reason="Request 31")
+    receipts.append(fork())
+
+    assert receipts[0][0][0]["redactions"] > 0
+    assert receipts[1:] == receipts[:1] * 3
+    assert verify(complete.to_json()) == verify(again.to_json()) == []
+    assert not any(again.counts.values())
+    assert WORD not in stored()
+
+
 def test_a_person_who_erases_is_not_named(person, lovelace):
     receipt = erase(lovelace, reason="My own request", actor=lovelace)
 
