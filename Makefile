@@ -227,7 +227,6 @@ check: lint types imports migrations-check docs ## Run every check that is not a
 lint: $(INSTALLED) ## Check style and formatting.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m maintenance.prose --check
 
 .PHONY: format
 format: $(INSTALLED) ## Correct what can be corrected of both.
@@ -242,6 +241,7 @@ types: $(INSTALLED) ## Check types.
 imports: $(INSTALLED) ## Check who imports whom, and that no name stands for two things.
 	$(BIN)/lint-imports --no-logo --cache-dir .cache/import-linter
 	$(BIN)/python -m maintenance.names
+	$(BIN)/python -m maintenance.message_classes
 
 .PHONY: migrations-check
 migrations-check: $(INSTALLED) ## Check that the migrations say what the models say.
