@@ -94,3 +94,11 @@ def test_the_figures_count_messages_calls_errors_tokens_and_latency(client, read
     [row] = re.findall(r'<tr><th scope="row">planner</th>(.*?)</tr>', page)
     assert re.findall(r"<td[^>]*>(.*?)</td>", row) == ["2", "2", "1", "120", "30", "900", "900"]
     assert "style=" not in page[page.index("as-root") :]
+
+
+def test_nothing_leads_to_figures_where_there_are_none(client, reader, store):
+    store.open("session-1")
+    page = shown(client, page_url("session-1"))
+
+    assert "No messages." in page
+    assert "Figures" not in page
