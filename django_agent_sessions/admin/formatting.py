@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from html import escape
@@ -134,6 +134,17 @@ def html(template: LiteralString, *values: object) -> SafeString:
             *[value if isinstance(value, SafeString) else escape(str(value)) for value in values]
         )
     )
+
+
+def fill_in(sentence: str, words: Mapping[str, object]) -> SafeString:
+    """Return a translated sentence with words in it, escaped unless they are a ``SafeString``."""
+    return SafeString(escape(sentence) % {name: html("{}", word) for name, word in words.items()})
+
+
+def moment_tag(moment: datetime) -> SafeString:
+    """Return a time for a sentence, which no line breaks."""
+    iso = to_local_time(moment).isoformat()
+    return html('<time datetime="{}">{}</time>', iso, format_moment(moment))
 
 
 def join_html(parts: Iterable[object]) -> SafeString:

@@ -16,15 +16,14 @@ from django_agent_sessions import usage
 
 from . import charts
 from .formatting import (
-    MINUTE,
     exact_cost,
     format_compact,
     format_cost,
     format_duration,
     format_integer,
-    format_moment,
     format_tokens,
     has_prices,
+    moment_tag,
 )
 from .usage_range import UsageRange, read_range
 from .usage_tables import UsageTables, format_change
@@ -57,7 +56,7 @@ def usage_context(request: HttpRequest) -> dict[str, Any]:
         "shown": shown,
         "today": usage.today(),
         "counted_until": counted_until,
-        "begins": format_moment(usage.midnight(shown.first), MINUTE),
+        "begins": moment_tag(usage.midnight(shown.first)),
     }
     return context | _figures_context(request, shown) if counted_until else context
 

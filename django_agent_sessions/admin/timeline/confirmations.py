@@ -11,7 +11,7 @@ from django.http import Http404
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_agent_sessions.admin.formatting import format_moment
+from django_agent_sessions.admin.formatting import fill_in, moment_tag
 from django_agent_sessions.admin.pages import admin_url
 from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, SessionAgent, Snapshot
@@ -81,11 +81,13 @@ def confirm_fork(viewer: Viewer, message: UUID) -> Confirmation:
         button=_("Fork"),
         back=_message_url(viewer, spot),
         lines=[
-            _(
-                "A new conversation is created with a copy of %(copied)s of agent %(agent)s, up to "
-                "and including message %(position)s (%(when)s)."
-            )
-            % words,
+            fill_in(
+                _(
+                    "A new conversation is created with a copy of %(copied)s of agent %(agent)s, "
+                    "up to and including message %(position)s (%(when)s)."
+                ),
+                words,
+            ),
             _("Both conversations then continue independently of each other."),
         ],
         notes=notes,
@@ -125,11 +127,13 @@ def confirm_rewind(viewer: Viewer, message: UUID) -> Confirmation:
         button=_("Rewind"),
         back=_message_url(viewer, spot),
         lines=[
-            _(
-                "Agent %(agent)s returns to message %(position)s (%(when)s) and continues "
-                "from there."
-            )
-            % words,
+            fill_in(
+                _(
+                    "Agent %(agent)s returns to message %(position)s (%(when)s) and continues "
+                    "from there."
+                ),
+                words,
+            ),
             ngettext(
                 "%(later)s after it is moved to a side branch. Nothing is lost: the branch can be "
                 "read, compared and restored.",
@@ -247,15 +251,17 @@ def confirm_restore(viewer: Viewer, snapshot: UUID) -> Confirmation:
     later = branch.length - moment.position
     words = {
         "agent": moment.agent.agent_id,
-        "when": format_moment(moment.created_at),
+        "when": moment_tag(moment.created_at),
         "messages": _count_messages(moment.position),
         "later": _count_messages(later),
         "main": _count_messages(main),
         "branch": branch.name,
     }
-    lines = [
-        _("Agent %(agent)s returns to the snapshot of %(when)s: %(messages)s and its state.")
-        % words
+    lines: list[str] = [
+        fill_in(
+            _("Agent %(agent)s returns to the snapshot of %(when)s: %(messages)s and its state."),
+            words,
+        )
     ]
     if moment.branch != MAIN_BRANCH:
         lines.append(
@@ -291,7 +297,7 @@ def _target_words(spot: TimelineTarget) -> dict[str, Any]:
     return {
         "agent": spot.agent.agent_id,
         "position": spot.position,
-        "when": format_moment(spot.created_at),
+        "when": moment_tag(spot.created_at),
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.urls import reverse
 
@@ -29,6 +31,15 @@ def test_a_fork_leads_to_the_new_conversation_and_both_name_each_other(client, t
     (event,) = events(Action.FORKED)
     assert event.details == {"fork": str(fork.pk), "messages": 3}
     assert (event.session, event.target) == (talker.session, key(talker, 2))
+
+
+@pytest.mark.parametrize("step", ["fork", "rewind"])
+def test_the_time_of_the_message_is_marked_up_so_that_no_line_breaks_it(
+    client, traveller, talker, step
+):
+    page = shown(client, url(talker, step, key(talker, 2)))
+
+    assert re.search(r'message 2 \(<time datetime="[^"]+">[^<]+</time>\)', page)
 
 
 def test_a_fork_of_a_side_branch_has_what_was_said_there(client, traveller, talker, store):
