@@ -2,15 +2,17 @@
 
 ``python -m tests.contexts.job SDK SESSION`` reads lines ``TEXT JOB_ID STOP`` from its input. For
 each it forks a worker, which prints its process id, runs the job, and prints the answer. If
-``STOP`` is the name of a step, the worker prints it when it gets there and waits to be killed.
+``STOP`` is the name of a step, the worker prints it when it gets there and waits to be killed, or
+to be told to go on by ``SIGUSR1``.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
-import time
+import threading
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -21,6 +23,7 @@ django.setup()
 
 from django.conf import settings
 
+from django_agent_sessions.exceptions import SessionBusyError
 from django_agent_sessions.values.owners import NOBODY
 from tests.contexts.writer import tell
 
@@ -41,11 +44,13 @@ class Job:
 
     def __init__(self, stop: str) -> None:
         self.stop = stop
+        self.told = threading.Event()
+        signal.signal(signal.SIGUSR1, lambda *_: self.told.set())
 
     def reach(self, step: str) -> None:
         if step == self.stop:
             tell(step)
-            time.sleep(60)
+            self.told.wait(60)
 
     def lookup(self, key: str) -> str:
         """Looks something up.
@@ -115,8 +120,13 @@ def main(sdk: str, session_id: str) -> None:
         child = os.fork()
         if not child:
             tell(os.getpid())
-            run(sdk, session_id, text, UUID(job_id), stop)
-            os._exit(0)
+            try:
+                run(sdk, session_id, text, UUID(job_id), stop)
+            except SessionBusyError:
+                tell("busy")
+            finally:
+                # Not by the interpreter's end, which would wait for threads of the parent.
+                os._exit(0)
         os.waitpid(child, 0)
         tell("ended")
 

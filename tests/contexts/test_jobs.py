@@ -67,3 +67,26 @@ def test_a_job_that_was_killed_and_redelivered_goes_on_where_it_was(sdk: SDK):
     found = texts(stored("s"))
     assert found["hello"] == 1
     assert found["answer"] == 1
+
+
+def test_a_job_that_was_suspended_while_another_worker_answered_stores_nothing_more(sdk: SDK):
+    connections.close_all()
+    suspended, other = (start("tests.contexts.job", sdk.name, "s") for _ in range(2))
+    job = uuid4()
+    tell(suspended, f"hello {job} asked")
+    child = int(hear(suspended))
+    assert hear(suspended) == "asked"
+    os.kill(child, signal.SIGSTOP)
+    assert deliver(other, "hello", job) == "answer"
+    os.kill(child, signal.SIGUSR1)
+    os.kill(child, signal.SIGCONT)
+    # It has lost its lease.
+    assert [hear(suspended) for _ in range(2)] == ["busy", "ended"]
+    end(suspended)
+    end(other)
+
+    payloads = stored("s")
+    found = texts(payloads)
+    assert (found["hello"], found["answer"]) == (1, 1)
+    asked, _ = calls(payloads)
+    assert len(asked) == 1

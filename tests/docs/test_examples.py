@@ -244,13 +244,14 @@ def test_a_celery_task_that_is_delivered_twice_answers_once() -> None:
     reply = example("how-to/celery.md", "reply", model=OfflineStrandsModel())
     ada = User.objects.create_user("ada")
     delivered = {"args": (ada.pk, "talk", "Hello, my name is Ada."), "task_id": str(uuid4())}
+    messages = SessionMessage.objects.filter(session__session_id="talk")
 
-    answers = {reply.apply(**delivered).get().strip() for _ in range(2)}
+    # Redaction does not reach what a task returns.
+    assert [reply.apply(**delivered).get() for _ in range(2)] == [None, None]
 
     assert (reply.acks_late, reply.reject_on_worker_lost) == (True, True)
-    assert len(answers) == 1
-    assert SessionMessage.objects.filter(session__session_id="talk").count() == 2
+    assert [message.role for message in messages.order_by("id")] == ["user", "assistant"]
 
     reply.apply(args=(ada.pk, "talk", "Another job."), task_id=str(uuid4())).get()
-    assert {reply.apply(**delivered).get().strip()} == answers
-    assert SessionMessage.objects.filter(session__session_id="talk").count() == 4
+    reply.apply(**delivered).get()
+    assert messages.count() == 4
