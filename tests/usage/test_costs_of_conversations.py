@@ -69,9 +69,9 @@ def test_the_sessions_the_figures_the_pages_and_the_api_agree(spoken, admin_clie
     models = content.split('aria-labelledby="usage-models"')[1].split("</section>")[0]
     cells = re.findall(r"<bdi[^>]*>(.*?)</bdi>|<td>([^<]*)</td>", models)
     assert [name or value for name, value in cells] == [
-        *("scripted", "3", "30", "15", "7 ms", "7 ms", "0.0003 EUR", "", ""),
-        *("gpt-5-2025-08-07", "2", "20", "10", "–", "–", "0.0001 EUR", "", ""),
-        *("other-model", "1", "10", "5", "–", "–", "unknown", "", ""),
+        *("scripted", "3", "30", "15", "7 ms", "7 ms", "0.0003 EUR", "–", "–"),
+        *("gpt-5-2025-08-07", "2", "20", "10", "–", "–", "0.0001 EUR", "–", "–"),
+        *("other-model", "1", "10", "5", "–", "–", "unknown", "–", "–"),
     ]
 
     listed = admin_client.get(reverse("admin:agent_sessions_session_changelist"))
