@@ -27,6 +27,8 @@ def test_a_conversation_is_reviewed_on_a_phone(open_page, clerk, scripts):
     staff("grace", *EVERYTHING)
     page = open_page(page_of(session), viewport=PHONE, java_script_enabled=scripts)
 
+    # A click while the page is still loading may be lost on a busy machine.
+    page.wait_for_load_state()
     page.get_by_role("link", name="Change review…").click()
     page.get_by_label("State").select_option("In review")
     page.get_by_label("Assignee").fill("grace")
@@ -39,7 +41,6 @@ def test_a_conversation_is_reviewed_on_a_phone(open_page, clerk, scripts):
     text = card.inner_text()
     for words in ("In review", "assigned to grace", "refund", "<b>Ask</b> Tuesday.", "clerk"):
         assert words in text
-    # A click while the page is still loading may be lost on a busy machine.
     page.wait_for_load_state()
     page.get_by_role("link", name="Edit…").click()
     page.get_by_role("button", name="Delete note").click()
