@@ -21,6 +21,7 @@ from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.lifetimes import DeletionDate, Lifetimes, deletion_date
+from django_agent_sessions.values.local_time import to_local_time
 
 from .formatting import (
     SECOND,
@@ -33,7 +34,6 @@ from .formatting import (
     has_prices,
     is_generated,
     shown_title,
-    to_local_time,
 )
 from .list_rows import SessionRowData
 from .pages import admin_url

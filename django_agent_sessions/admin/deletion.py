@@ -46,7 +46,8 @@ class SessionDeletionMixin(ReadOnlyAdmin):
             objs = Session.objects.using(single._state.db).filter(pk=single.pk)
         sessions = with_shown_titles(request, objs)
         if single and sessions:
-            single.shown_title = sessions[0].shown_title  # type: ignore[attr-defined] # for its page
+            # For `with_title`, which would read it again.
+            single.shown_title = sessions[0].shown_title  # type: ignore[attr-defined] # as there
         # Django's page does not say why objects are protected.
         protected = [
             format_html("{} – {}", self._session_link(session), _("under legal hold"))

@@ -9,7 +9,6 @@ from html import escape
 from typing import LiteralString
 from uuid import UUID
 
-from django.utils import timezone
 from django.utils.formats import date_format, number_format
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -17,17 +16,13 @@ from django.utils.translation import gettext as _
 from django_agent_sessions.conf import get_settings
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session
+from django_agent_sessions.values.local_time import to_local_time
 from django_agent_sessions.values.prices import Tokens, amount, amount_text
 
 DAY = "Y-m-d"
 MINUTE = "Y-m-d H:i T"
 SECOND = "Y-m-d H:i:s T"
 """The formats of times on all pages, as in the templates."""
-
-
-def to_local_time(moment: datetime) -> datetime:
-    """Convert an aware time to the current time zone; return a naive one unchanged."""
-    return timezone.localtime(moment) if timezone.is_aware(moment) else moment
 
 
 def format_moment(moment: datetime, name: str = MINUTE) -> str:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from django_agent_sessions import audit
@@ -42,6 +42,7 @@ from django_agent_sessions.models import (
     deletion,
     holds,
 )
+from django_agent_sessions.models.functions import has_no_original
 from django_agent_sessions.models.querysets import groups_of_keys
 from django_agent_sessions.models.session_names import by_key
 from django_agent_sessions.store.contents import clear_copied_content, discard_originals
@@ -310,7 +311,7 @@ class _Erasure:
     def _with_original(self, keys: list[UUID]) -> list[UUID]:
         rows = SessionMessage.objects.using(self.using).filter(pk__in=keys)
         found = rows.filter(redacted_at__isnull=False, redact_message__isnull=False)
-        return list(found.exclude(message=F("redact_message")).values_list("pk", flat=True))
+        return list(found.exclude(has_no_original()).values_list("pk", flat=True))
 
     def _pseudonymize_reviews(self) -> None:
         """Replace the person in notes and reviews of the sessions of others, which stay."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from django.db import models
@@ -13,12 +12,7 @@ from django_agent_sessions.exceptions import AuditError
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.models.querysets import AuditQuerySet
 from django_agent_sessions.values.ids import new_id
-
-
-def local_minute(moment: datetime) -> str:
-    """Format a time in the current time zone, as the pages beside it do."""
-    local = timezone.localtime(moment) if timezone.is_aware(moment) else moment
-    return f"{local:%Y-%m-%d %H:%M}"
+from django_agent_sessions.values.local_time import to_local_time
 
 
 class AuditEvent(models.Model):
@@ -96,7 +90,7 @@ class AuditEvent(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.get_action_display()} {local_minute(self.created_at)}"
+        return f"{self.get_action_display()} {to_local_time(self.created_at):%Y-%m-%d %H:%M}"
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         if not self._state.adding:

@@ -8,9 +8,9 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from django_agent_sessions.models.audit_event import local_minute
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.local_time import to_local_time
 
 LEASE = timedelta(seconds=60)
 """How long the process of an operation may write nothing, before another one may take it."""
@@ -88,7 +88,7 @@ class Operation(models.Model):
         default_permissions = ("view", "change")
 
     def __str__(self) -> str:
-        return f"{self.get_kind_display()} {local_minute(self.created_at)}"
+        return f"{self.get_kind_display()} {to_local_time(self.created_at):%Y-%m-%d %H:%M}"
 
     @property
     def handled(self) -> int:

@@ -26,20 +26,19 @@ _MAX_PAYLOAD = 64 * 1024
 def beginning_columns(length: int) -> list[Any]:
     """Return the columns to select from messages, which :func:`beginning` takes."""
     text = Substr("text", 1, length)
-    if codec.is_plain():
-        return [text]
-    payload = StoredText("redact_message", "message", output_field=TextField())
-    is_small = LessThanOrEqual(OctetLength(VISIBLE_TEXT), _MAX_PAYLOAD)
-    small = Case(When(Q(text="") & is_small, then=payload), output_field=TextField(null=True))
-    return [text, "agent__dialect", small]
+    return [text] if codec.is_plain() else [text, "agent__dialect", _small_payload(Q(text=""))]
 
 
 def said_columns(length: int) -> list[Any]:
     """Return the columns to select from messages, which :func:`said` takes."""
+    return [Substr("text", 1, length), "agent__dialect", _small_payload()]
+
+
+def _small_payload(*conditions: Q) -> Case:
+    """Return the payload of messages that are small and meet the conditions; NULL for others."""
     is_small = LessThanOrEqual(OctetLength(VISIBLE_TEXT), _MAX_PAYLOAD)
     payload = StoredText("redact_message", "message", output_field=TextField())
-    small = Case(When(is_small, then=payload), output_field=TextField(null=True))
-    return [Substr("text", 1, length), "agent__dialect", small]
+    return Case(When(Q(*conditions, is_small), then=payload), output_field=TextField(null=True))
 
 
 def said(length: int, text: str, dialect: str, payload: str | None) -> str:

@@ -258,7 +258,7 @@ def translate(error: Error, what: str, using: str) -> Exception | None:
 def agent_deleted(what: str, session: UUID) -> SessionNotFoundError:
     """Return the error of a write to an agent that does not exist any more."""
     return SessionNotFoundError(
-        f"{what}: the agent, or its session {session}, was deleted; open it again to begin anew"
+        f"{what}: the agent or its session {session} was deleted; open it again to start anew"
     )
 
 
