@@ -37,7 +37,10 @@ def test_any_value_comes_back_exactly_by_every_road(agent, store, values):
     assert exactly(store.payloads(agent)) == exactly(values)
     assert exactly(store.payloads(agent, latest=2)) == exactly(values)
     assert exactly([row[1] for row in store.messages.restore(agent)]) == exactly(values)
-    assert store.messages.list(agent) == store.messages.latest(agent, 2) == written
+    # By their texts: NaN is not equal to itself.
+    assert (
+        repr(store.messages.list(agent)) == repr(store.messages.latest(agent, 2)) == repr(written)
+    )
     assert exactly([record.content for record in store.messages.list(agent)]) == exactly(values)
     assert exactly(store.pop(agent)) == exactly(values[1])
 
