@@ -67,7 +67,7 @@ def read_only(talk, api):
 
 @pytest.fixture
 def down(monkeypatch, settings) -> Iterator[ThreadPoolExecutor]:
-    """A thread in which the default database is a server at a port where nobody listens."""
+    """A thread whose default database is at a port where no server listens."""
     settings.ROOT_URLCONF = "tests.rest.whole_site"
     settings.AGENT_SESSIONS = {**getattr(settings, "AGENT_SESSIONS", {}), "SHARE_LINKS": True}
     with socket.socket() as reserved, ThreadPoolExecutor(1) as thread:

@@ -282,7 +282,7 @@ NO_ENTRIES = {
     "quotas.check_branches": "it counts the branches of a signed-in user",
     "quotas.check_bytes": "it counts the bytes of a signed-in user",
     "quotas.check_sessions": "it counts the sessions of a signed-in user",
-    "quotas.counts_bytes": "it says whether the bytes of a signed-in user are counted",
+    "quotas.counts_bytes": "it says whether the bytes of a user are limited",
     "quotas.count_bytes": "it counts the bytes of a signed-in user",
     "quotas.require_room": "it compares the bytes of a signed-in user",
 }
