@@ -30,7 +30,6 @@ from django_agent_sessions.sql import (
     message_reads,
     message_writes,
 )
-from django_agent_sessions.sql import prepared_statements as prepared
 from django_agent_sessions.store import _append_groups, _content_writes
 from django_agent_sessions.store._counters import move_counters
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY
@@ -58,7 +57,7 @@ def _patched(*patches: tuple[Any, str, Any]) -> Callable[[], AbstractContextMana
     def replace() -> AbstractContextManager[Any]:
         stack = ExitStack()
         for target, name, replacement in patches:
-            stack.enter_context(mock.patch.object(target, name, replacement, create=name == "str"))
+            stack.enter_context(mock.patch.object(target, name, replacement))
         return stack
 
     return replace
@@ -254,10 +253,6 @@ def _append_then_count(
     return first
 
 
-def _text_or_list(value: Any) -> Any:
-    return value if isinstance(value, list) else str(value)
-
-
 MECHANISMS = (
     Mechanism(
         "the append as one statement",
@@ -304,19 +299,11 @@ MECHANISMS = (
         _patched((message_writes, "_append_statements", _NoCache())),
     ),
     Mechanism(
-        "prepared statements",
-        "sql/prepared_statements.py",
-        "Django's cursor, planned each time",
-        [("append some", _STORE), ("restore 10", _STORE), ("latest", _STORE)],
-        _patched((prepared, "fetch_prepared", lambda connection, sql, parameters: None)),
-        ["postgresql"],
-    ),
-    Mechanism(
         "array literals",
         "sql/message_writes.py",
         "lists, which the driver adapts",
         [("batch", _STORE)],
-        _patched((message_writes, "array_literal", list), (prepared, "str", _text_or_list)),
+        _patched((message_writes, "array_literal", list)),
         ["postgresql"],
     ),
     Mechanism(

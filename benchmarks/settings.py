@@ -24,10 +24,11 @@ if not DIRECTORY:
     atexit.register(shutil.rmtree, DIRECTORY, ignore_errors=True)
 
 _POSTGRESQL = entry(NAME, CONN_MAX_AGE=60)
+_PREPARING = {"server_side_binding": True, "prepare_threshold": 5}
 DATABASES = {
     # For the stores of others that know no alias; they are measured on PostgreSQL.
     "default": _POSTGRESQL,
-    "postgresql": _POSTGRESQL,
+    "postgresql": {**_POSTGRESQL, "OPTIONS": _PREPARING},
     "sqlite": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": os.path.join(DIRECTORY, "django.sqlite3"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from types import FunctionType
 from typing import Any
@@ -94,6 +94,15 @@ def quick_cursor(connection: BaseDatabaseWrapper) -> Iterator[Any]:
             closing(connection.create_cursor()) as cursor,
         ):
             yield cursor
+
+
+def fetch_rows(
+    connection: BaseDatabaseWrapper, sql: str, parameters: Sequence[Any]
+) -> list[tuple[Any, ...]]:
+    """Run a statement that is used repeatedly, and return its rows."""
+    with quick_cursor(connection) as cursor:
+        cursor.execute(sql, parameters)
+        return list(cursor.fetchall())
 
 
 @contextmanager

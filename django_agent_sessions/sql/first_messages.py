@@ -10,7 +10,7 @@ from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
-from django_agent_sessions.sql import cursors, message_writes, prepared_statements
+from django_agent_sessions.sql import cursors, message_writes
 
 
 def is_possible(connection: BaseDatabaseWrapper, rows: Sequence[models.Model]) -> bool:
@@ -48,7 +48,7 @@ def insert_together(
         parameters += map(message_writes.array_literal, zip(*messages, strict=True))
     else:
         parameters += [0, *messages[0]]
-    return bool(prepared_statements.fetch_rows(connection, sql, parameters))
+    return bool(cursors.fetch_rows(connection, sql, parameters))
 
 
 def _values(row: models.Model, connection: BaseDatabaseWrapper) -> list[Any]:

@@ -15,7 +15,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 
-from . import cursors, prepared_statements
+from . import cursors
 from .message_writes import (
     EMPTY_FIELDS,
     ROW_FIELDS,
@@ -74,7 +74,7 @@ def append_group(using: str, appends: Sequence[GroupedRows]) -> dict[UUID, int]:
     if times:
         at = connection.ops.adapt_datetimefield_value(max(times))
         parameters += [at, at, _array(one.session.hex for one in appends)]
-    found = prepared_statements.fetch_rows(connection, sql, parameters)
+    found = cursors.fetch_rows(connection, sql, parameters)
     return {UUID(str(agent)): int(position) for agent, position in found}
 
 

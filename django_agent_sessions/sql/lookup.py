@@ -20,7 +20,7 @@ from django.db.models.expressions import Col
 from django_agent_sessions.content import codec
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
 from django_agent_sessions.models.content_field import ContentField, with_row
-from django_agent_sessions.sql import cursors, prepared_statements
+from django_agent_sessions.sql import cursors
 from django_agent_sessions.values.ids import SessionKey
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY
 
@@ -181,7 +181,7 @@ def _read(
     """
     connection = connections[using]
     sql = _select(connection, tables, values)
-    return prepared_statements.fetch_rows(connection, sql, _parameters(connection, values))
+    return cursors.fetch_rows(connection, sql, _parameters(connection, values))
 
 
 def _parameters(connection: BaseDatabaseWrapper, values: _Values) -> list[Any]:

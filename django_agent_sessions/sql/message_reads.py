@@ -15,7 +15,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django_agent_sessions.content import codec
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.stored_text import opened_text
-from django_agent_sessions.sql import cursors, prepared_statements
+from django_agent_sessions.sql import cursors
 
 _messages = SessionMessage._meta
 _agent = _messages.get_field("agent")
@@ -58,7 +58,7 @@ def _contents(
     parameters = [_agent.get_db_prep_save(agent, connection), branch]
     if latest is not None:
         parameters.append(latest)
-    rows = prepared_statements.fetch_rows(connection, sql, parameters)
+    rows = cursors.fetch_rows(connection, sql, parameters)
     if codec.is_plain():
         return rows
     return [(*row[:text], opened_text(row[text]), *row[text + 1 :]) for row in rows]

@@ -20,7 +20,7 @@ from django_agent_sessions.db.vendors import database_vendor
 from django_agent_sessions.models import MessageFeedback, Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.shared_text import with_text
 from django_agent_sessions.models.stored_text import opened_text
-from django_agent_sessions.sql import cursors, prepared_statements
+from django_agent_sessions.sql import cursors
 from django_agent_sessions.values.records import Usage
 
 MAX_ROWS = 200
@@ -133,7 +133,7 @@ def append(
                 _write_more(connection, cursor, rows[1:], first, counting)
         return None if first is None else int(first[0])
     if connection.features.can_return_rows_from_bulk_insert:
-        positions = prepared_statements.fetch_rows(connection, sql, parameters)
+        positions = cursors.fetch_rows(connection, sql, parameters)
         return min(positions)[0] if positions else None
     with cursors.quick_cursor(connection) as cursor:
         cursor.execute(sql, parameters)
@@ -418,7 +418,7 @@ def _counted_values(
 def parameter_table(vendor: str, rows: int, names: list[str], types: list[str | None]) -> str:
     """Return a SELECT of the parameters: the index of each row, and its values."""
     if rows == ANY_NUMBER:
-        # One statement with few parameters for any number of rows, so that it can be prepared.
+        # One statement with few parameters for any number of rows, which psycopg can prepare.
         arrays = ", ".join(f"%s::{type_}[]" for type_ in types)
         return (
             f"SELECT {', '.join(f'v.{name}' for name in names)}, v.n - 1 AS p "

@@ -10,7 +10,7 @@ from django.db.backends.utils import CursorWrapper
 from django.test.utils import CaptureQueriesContext
 
 from django_agent_sessions.models import Session
-from django_agent_sessions.sql import cursors, prepared_statements
+from django_agent_sessions.sql import cursors
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -20,9 +20,8 @@ SEVERAL = [{"role": "user", "content": "Hello"}] * 3
 @pytest.fixture
 def watched(store, agent):
     """Call a function after which statements are watched, and return what was seen of appends."""
-    # As many as PostgreSQL needs before it prepares them.
-    for _ in range(prepared_statements.PREPARE_AFTER + 3):
-        store.append_many(agent, SEVERAL)
+    # Connections and kept SQL are there before anyone watches.
+    store.append_many(agent, SEVERAL)
 
     def watch(seen: list[str]) -> str:
         store.append_many(agent, SEVERAL)
