@@ -25,7 +25,6 @@ from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 from django_agent_sessions.sql import (
     cursors,
-    first_messages,
     lookup,
     message_reads,
     message_writes,
@@ -260,14 +259,6 @@ MECHANISMS = (
         "a transaction of the ORM: lock, last position, `bulk_create`",
         [("append some", _STORE), ("batch", _STORE)],
         _patched((message_writes, "append", _append)),
-    ),
-    Mechanism(
-        "first messages as one statement",
-        "sql/first_messages.py",
-        "a statement for each row, in one transaction",
-        [("append 0", _OPENAI)],
-        _patched((first_messages, "is_possible", lambda *arguments: False)),
-        ("postgresql",),
     ),
     Mechanism(
         "appends committed together",

@@ -13,10 +13,8 @@ import django
 from django.db import models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
-from django.db.models.signals import post_save, pre_save
 
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.models.fixtures import DISPATCH_UID
 from django_agent_sessions.models.shared_text import with_text
 from django_agent_sessions.models.stored_text import first_text
 from django_agent_sessions.sql import sqlite_deletions
@@ -125,22 +123,3 @@ def sqlite_transaction(connection: BaseDatabaseWrapper) -> Iterator[Any]:
             if raw.in_transaction:
                 cursor.execute("ROLLBACK")
             raise
-
-
-def has_listeners(model: type[models.Model]) -> bool:
-    """Return whether a project receives the signals of a model's saves."""
-    if post_save.has_listeners(model):
-        return True
-    for receiver in pre_save.receivers:
-        name, sender = receiver[0]
-        if name != DISPATCH_UID and sender in (id(model), id(None)):
-            return True
-    return False
-
-
-def row_values(row: models.Model, connection: BaseDatabaseWrapper) -> list[Any]:
-    """Return the database values of a new row's fields."""
-    return [
-        field.get_db_prep_save(field.pre_save(row, True), connection)
-        for field in row._meta.concrete_fields
-    ]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from django.db import IntegrityError, connections, models
-from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db import IntegrityError, connections
 from django.utils import timezone
 
 from django_agent_sessions import signals
@@ -20,7 +19,6 @@ from django_agent_sessions.db.db_errors import RetryError, is_duplicate
 from django_agent_sessions.db.write_hooks import send_after_commit
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.models import Session, SessionAgent
-from django_agent_sessions.sql import first_messages
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import Append, SessionRecord, Usage, Written
 
@@ -29,7 +27,7 @@ from ._base import in_caller_transaction, insert_unique, tracked_atomic, write
 from ._context import StoreContext
 from ._mask_on_write import prepare_metadata, prepare_title
 from ._queries import agent_rows, lock_session_row
-from ._rows import database_values, total_usage
+from ._rows import total_usage
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -180,42 +178,29 @@ class FirstWrite:
         # Without autocommit, SQLite would commit what is in a savepoint at its end.
         if in_caller_transaction(connection) and not connection.in_atomic_block:
             raise conflict
-        rows = [self._agent] if self._session is None else [self._session, self._agent]
-        in_one = self._append.fits_group and first_messages.is_possible(connection, rows)
 
         def attempt(unsure: bool) -> bool:
             if unsure and agent_rows(self._using).filter(pk=self._agent.pk).exists():
                 self._append.first = 0
                 return True
-            return self._insert_at_once(connection) if in_one else self._insert(rows)
+            return self._insert()
 
-        if not write(self._using, attempt, what=self._append.what, savepoint=in_one):
+        if not write(self._using, attempt, what=self._append.what, savepoint=False):
             raise conflict
         if self._session is not None:
             tell_created(self._using, self._session, "create")
         self._append.tell()
         return self._append.records()
 
-    def _insert_at_once(self, connection: BaseDatabaseWrapper) -> bool:
-        self._append.first = 0
-        return first_messages.insert_together(
-            connection,
-            self._agent,
-            database_values(
-                self._append.new, self._append.agent.session, connection, self._append.now
-            ),
-            session=self._session,
-            epoch=self._append.append.epoch,
-        )
-
-    def _insert(self, rows: Sequence[models.Model]) -> bool:
+    def _insert(self) -> bool:
         uploads = self._append.uploads
         try:
             with uploads.attempt() if uploads else nullcontext(), tracked_atomic(self._using):
                 if self._session is None:
                     lock_session_row(self._using, self._append.agent.session)
-                for row in rows:
-                    row.save(using=self._using, force_insert=True)
+                else:
+                    self._session.save(using=self._using, force_insert=True)
+                self._agent.save(using=self._using, force_insert=True)
                 self._append.insert()
         except RetryError:
             return False

@@ -74,9 +74,8 @@ def test_a_new_object_looks_for_the_session_and_its_agent_once(ada, owned):
 
 
 def test_a_first_write_finds_or_makes_both():
-    # One look, and the rows of the session, the agent and the item, which PostgreSQL gets at once.
-    rows = 1 if connection.vendor == "postgresql" else 3
-    assert len(statements(DjangoSession("s").add_items([user("a")]))) == 1 + rows
+    # One look, and the rows of the session, the agent and the item.
+    assert len(statements(DjangoSession("s").add_items([user("a")]))) == 1 + 3
 
 
 def test_a_long_conversation_takes_as_many_as_a_short_one(open_session):
