@@ -23,6 +23,7 @@ from django.utils.translation import gettext_lazy as _
 from django_agent_sessions.conf import get_settings
 from django_agent_sessions.content import codec
 from django_agent_sessions.models import Session
+from django_agent_sessions.models.functions import IsJSONText
 from django_agent_sessions.models.querysets import is_valid_in_all_time_zones
 from django_agent_sessions.values.ids import first_id_for_time
 from django_agent_sessions.values.prices import UNITS
@@ -235,7 +236,7 @@ class MetadataFilter(InputFilter):
             if text := self.text(f"metadata_{key}"):
                 readable = self.readable.filter(queryset)
                 name = f"metadata_{number}"
-                condition = Q(**{name: text})
+                condition = Q(IsJSONText("metadata", key), **{name: text})
                 if (value := _scalar(text)) is not None:
                     condition |= Q(**{name: value})
                 queryset = readable.alias(**{name: KeyTransform(key, "metadata")}).filter(condition)

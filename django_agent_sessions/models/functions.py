@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import (
     BigIntegerField,
+    BooleanField,
     Count,
     Exists,
     F,
@@ -23,6 +25,29 @@ from django.db.models.functions import Coalesce, RowNumber
 from django.db.models.lookups import Exact
 
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
+
+
+class IsJSONText(Func):
+    """Whether the value of a key of a JSON object is a string.
+
+    SQLite and MariaDB find other values equal to their texts, too.
+    """
+
+    output_field = BooleanField()
+
+    def __init__(self, column: str, key: str) -> None:
+        super().__init__(F(column), Value(f"$.{json.dumps(key)}"))
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        template = "JSON_TYPE(%(expressions)s) = 'text'"
+        return self.as_sql(compiler, connection, template=template, **context)
+
+    def as_mysql(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        template = "JSON_TYPE(JSON_EXTRACT(%(expressions)s)) = 'STRING'"
+        return self.as_sql(compiler, connection, template=template, **context)
+
+    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        return "TRUE", []
 
 
 class OctetLength(Func):

@@ -28,6 +28,7 @@ from django.utils import timezone
 from django_agent_sessions.content import codec
 from django_agent_sessions.exceptions import AuditError, EncryptedSearchError
 from django_agent_sessions.models import deletion, holds
+from django_agent_sessions.models.functions import IsJSONText
 from django_agent_sessions.models.last_message import last_message_columns
 from django_agent_sessions.models.lifetimes import Lifetimes
 from django_agent_sessions.models.removed_messages import last_of, remember_removed
@@ -170,6 +171,8 @@ class SessionQuerySet(HeldQuerySet["tables.Session"]):
         for key, value in values.items():
             name = f"metadata_value_{len(rows.query.annotations)}"
             rows = rows.alias(**{name: KeyTransform(key, "metadata")}).filter(**{name: value})
+            if isinstance(value, str):
+                rows = rows.filter(IsJSONText("metadata", key))
         return rows
 
     def with_last_message(self) -> Self:

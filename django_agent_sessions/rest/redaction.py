@@ -15,7 +15,7 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
 from django_agent_sessions.audit import MAX_REASON
-from django_agent_sessions.content import detectors
+from django_agent_sessions.content import detectors, masking
 from django_agent_sessions.content.masking import MAX_LISTED_MATCHES
 from django_agent_sessions.content.work_budget import check_work, limit_work
 from django_agent_sessions.exceptions import MissingDependencyError
@@ -290,7 +290,9 @@ class HitSerializer(serializers.Serializer[Hit]):
     before = DisplayableField(
         help_text="The hit with the text around it, or its start; only in a dry run."
     )
-    after = DisplayableField(help_text="The same text with the mask.")
+    after = DisplayableField(
+        help_text="The same text with this hit masked; the mask alone if it is no dry run."
+    )
 
 
 class ForkRedactionSerializer(serializers.Serializer[Redaction]):
@@ -345,13 +347,16 @@ class RedactionSerializer(serializers.Serializer[Any]):
     )
 
     def to_representation(self, instance: Redaction) -> dict[str, Any]:
-        """Represent the result; only a preview contains the text before."""
+        """Represent the result; only a preview contains the text around a hit."""
         hits = instance.hits
+        if not instance.dry_run:
+            # The text around a hit may have another one.
+            hits = [replace(hit, before="", after=masking.mask(hit.kind)) for hit in hits]
         shown: dict[str, Any] = {
             field.name: getattr(instance, field.name) for field in fields(instance)
         }
         shown |= {
-            "hits": hits if instance.dry_run else [replace(hit, before="") for hit in hits],
+            "hits": hits,
             "more_hits": instance.total - len(hits),
             "kept": instance.kept[:MAX_LISTED_MATCHES],
             "unread": instance.unread[:MAX_LISTED_MATCHES],

@@ -26,10 +26,14 @@ METADATA: dict[str, dict[str, Any]] = {
     "list": {"team": ["blue"]},
     "quote": {"team": "b\"l\\u'e%_"},
     "none": {},
+    "true": {"team": True},
+    "null": {"team": None},
+    "true's text": {"team": "true"},
+    "the list's text": {"team": '["blue"]'},
 }
 
-# As the page on the API says, it compares without types, and without spaces at the end.
-ON_MARIADB = {("metadata[team]", "blue"): {"padded"}, ("metadata[team]", "7"): {"number"}}
+# As the page on the API says, it compares without spaces at the end.
+ON_MARIADB = {("metadata[team]", "blue"): {"padded"}}
 
 
 @pytest.fixture
@@ -51,6 +55,10 @@ def found(api, ada, bob):
     [
         ([("metadata[team]", "blue")], {"blue"}),
         ([("metadata[team]", "7")], {"text"}),
+        ([("metadata[team]", "true")], {"true's text"}),
+        ([("metadata[team]", "null")], set()),
+        ([("metadata[team]", '["blue"]')], {"the list's text"}),
+        ([("metadata[team]", '{"blue": "blue"}')], set()),
         ([("metadata[team]", "b\"l\\u'e%_")], {"quote"}),
         ([("metadata[team]", "")], set()),
         ([("metadata[order.id]", "A-1")], {"blue", "longer"}),

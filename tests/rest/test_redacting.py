@@ -326,6 +326,23 @@ def test_a_held_session_keeps_what_it_said_and_refuses_what_has_no_second_place(
     assert (rows(), recorded()) == (before, trail)
 
 
+def test_the_answer_of_a_redaction_has_no_other_place_of_what_it_redacted(ada, api):
+    store = SessionStore(owner=ada)
+    record = store.open("twice")
+    agent = store.agents.open(record, dialect="openai")
+    store.append(agent, {"role": "user", "content": "code 5551234 again 5551234, to a@b.example"})
+    url = f"/api/sessions/{record.id}/"
+
+    asked: dict[str, Any] = {
+        "5551234": {"find": "5551234"},
+        "a@b.example": {"detectors": ["email"]},
+    }
+    for secret, given in asked.items():
+        answer = post(api, url, **given, reason="a ticket")
+        assert answer.json()["messages"] == 1, answer.content
+        assert secret not in answer.content.decode()
+
+
 # Over a second: it asks every route.
 def test_after_it_no_route_shows_what_was_there(ada):
     planted = plant(ada)

@@ -14,7 +14,7 @@ from django_agent_sessions.content.masking import Finder
 from django_agent_sessions.content.paths import Path
 from django_agent_sessions.exceptions import RedactionScopeError
 
-from .scopes import Block, Detect, Find, Scope, Span, WholeMessage
+from .scopes import Block, Detect, Find, Scope, Span, WholeMessage, message_key
 
 SHORTEST_TEXT = 2
 """The fewest characters of a text to find. One letter is in every text."""
@@ -42,12 +42,9 @@ class ScopeGroups:
                 self.everywhere.append(new_finder)
                 if isinstance(scope, Find):
                     self.named.append(new_finder)
-            elif not isinstance(scope.message, UUID):
-                raise RedactionScopeError(
-                    "a scope requires the message's primary key, a UUID: pass message.id"
-                )
             else:
-                self.by_message.setdefault(scope.message, []).append(scope)
+                assert scope.message is not None  # noqa: S101 - a scope without is session-wide
+                self.by_message.setdefault(message_key(scope.message), []).append(scope)
 
     def limited_to(self, texts: Collection[str]) -> ScopeGroups:
         """Return groups that search the whole session for these texts only."""

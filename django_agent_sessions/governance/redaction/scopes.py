@@ -11,8 +11,14 @@ from uuid import UUID
 from django.utils.crypto import salted_hmac
 
 from django_agent_sessions.content.paths import Path
+from django_agent_sessions.exceptions import RedactionScopeError
+from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.values.records import MessageRecord
 
 # --- what to redact --------------------------------------------------------------------------
+
+MessageName: TypeAlias = MessageRecord | SessionMessage | UUID | str
+"""A message's record, its model instance, or its primary key, which may be a UUID or its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +26,10 @@ class WholeMessage:
     """The whole content of a message.
 
     Attributes:
-        message: Primary key of the message.
+        message: The message: its record, its model instance, or its primary key.
     """
 
-    message: UUID
+    message: MessageName
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +37,11 @@ class Block:
     """One block or part of a message: a tool's result, an image.
 
     Attributes:
-        message: Primary key of the message.
+        message: The message.
         path: Path of the block in the payload.
     """
 
-    message: UUID
+    message: MessageName
     path: Path
 
 
@@ -44,13 +50,13 @@ class Span:
     """A part of one text of a message.
 
     Attributes:
-        message: Primary key of the message.
+        message: The message.
         path: Path of the text in the payload.
         start: Index of the first character.
         end: Index after the last character.
     """
 
-    message: UUID
+    message: MessageName
     path: Path
     start: int
     end: int
@@ -63,12 +69,12 @@ class Find:
     Attributes:
         text: The string or the regular expression.
         pattern: Whether ``text`` is a regular expression.
-        message: Primary key of the message to search; None searches the whole session.
+        message: The message to search; None searches the whole session.
     """
 
     text: str = field(repr=False)
     pattern: bool = False
-    message: UUID | None = None
+    message: MessageName | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +83,11 @@ class Detect:
 
     Attributes:
         names: Names of the detectors, or one name; empty for all.
-        message: Primary key of the message to search; None searches the whole session.
+        message: The message to search; None searches the whole session.
     """
 
     names: Sequence[str] | str = ()
-    message: UUID | None = None
+    message: MessageName | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.names, str):
@@ -90,6 +96,19 @@ class Detect:
 
 Scope: TypeAlias = WholeMessage | Block | Span | Find | Detect
 """What to redact."""
+
+
+def message_key(message: MessageName) -> UUID:
+    """Return the primary key of a message that a scope names."""
+    if isinstance(message, MessageRecord | SessionMessage):
+        return message.id
+    try:
+        return message if isinstance(message, UUID) else UUID(message)
+    except (AttributeError, TypeError, ValueError):
+        raise RedactionScopeError(
+            "a scope names no message: pass its record, its model instance, or its primary key"
+        ) from None
+
 
 # --- results ---------------------------------------------------------------------------------
 

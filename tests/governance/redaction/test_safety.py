@@ -172,12 +172,31 @@ def test_a_session_is_redacted_by_any_name_and_another_value_is_refused_without_
         (lambda: b"x", "a bytes is no scope"),
         (lambda: None, "a NoneType is no scope"),
         (lambda: ["x"], "a list is no scope"),
+        (lambda: WholeMessage(4711), "a scope names no message: pass its record"),  # type: ignore[arg-type] # wrong on purpose
+        (lambda: WholeMessage("17"), "a scope names no message"),
         (lambda: Find(4711), "the text to find is a int, not a str"),  # type: ignore[arg-type] # wrong on purpose
     ],
 )
 def test_what_is_no_scope_is_refused_with_advice(session, scope, advice):
     with pytest.raises(RedactionScopeError, match=advice):
         redact(session.id, scope(), reason="r")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        lambda record: record,
+        lambda record: SessionMessage.objects.get(pk=record.id),
+        lambda record: record.id,
+        lambda record: str(record.id),
+    ],
+    ids=["record", "model", "key", "text of the key"],
+)
+def test_a_scope_takes_a_message_by_whatever_names_it(store, session, agent, name):
+    record = store.append(agent, user("My card is 4111 1111 1111 1111."))
+
+    assert redact(session.id, Find("4111", message=name(record)), reason="", dry_run=True).total
+    assert redact(session.id, WholeMessage(name(record)), reason="r").messages == 1
 
 
 def test_a_string_is_a_text_to_find_and_one_detector_needs_no_list(store, session, agent):
@@ -216,11 +235,11 @@ def test_the_name_of_a_user_is_no_program(store, session, agent, ada, actor):
     "kind",
     [WholeMessage, lambda key: Block(key, ("content",)), lambda key: Find(SECRET, message=key)],
 )
-def test_a_message_that_is_not_given_by_its_key_is_told_so(store, session, agent, kind):
-    message = store.append(agent, user(SECRET))
+def test_what_names_no_message_is_told_so_without_its_words(store, session, agent, kind):
+    store.append(agent, user(SECRET))
 
-    for wrong in (SECRET, str(message.id), 0):
-        with pytest.raises(RedactionScopeError, match=r"pass message\.id") as caught:
+    for wrong in (SECRET, 0):
+        with pytest.raises(RedactionScopeError, match="names no message") as caught:
             redact(session.id, kind(wrong), reason="r")
         assert SECRET not in str(caught.value)
     assert text_of(store, agent, 0) == SECRET
