@@ -28,6 +28,7 @@ KINDS = {
     "browser": "shows pages in Chromium",
     "node": "runs JavaScript under Node",
     "process": "starts another process: a server, a command, or one that is killed",
+    "large": "takes megabytes, or thousands of rows or requests",
 }
 IN_PROCESS = "in_process"
 """Marks all other tests, which ``make test`` runs."""

@@ -40,6 +40,7 @@ def problems() -> list[str]:
     ]
 
 
+@pytest.mark.large
 @pytest.mark.timeout(180 + 10 * STEPS)
 def test_random_operations_leave_every_counter_right_and_nothing_to_repair(blob_folder):
     world = World(SEED)

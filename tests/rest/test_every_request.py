@@ -20,7 +20,7 @@ from django_agent_sessions.store import SessionStore
 from .asks import ASKS
 from .planted import IMAGE, SECRETS, Planted, body_of, rows
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.large]
 
 SITE = "tests.rest.whole_site"
 """All that the package serves. A route that is added to it is tried by itself."""

@@ -154,6 +154,7 @@ def test_only_members_and_items_count_as_values() -> None:
 
 
 # Some seconds: 20 MB are written, and read by most of the requests.
+@pytest.mark.large
 @pytest.mark.django_db
 def test_no_request_takes_more_than_64_megabytes(settings) -> None:
     settings.ROOT_URLCONF = "tests.rest.whole_site"

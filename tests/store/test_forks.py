@@ -172,6 +172,7 @@ def test_descendants_are_found_at_any_depth(store, agent):
     assert store.sessions.descendants(grandchild.id) == []
 
 
+@pytest.mark.large
 def test_all_descendants_are_found_whatever_their_number(store, agent):
     session = store.get("talk")
     first = Session.objects.get(pk=store.sessions.fork(session).id)

@@ -42,6 +42,7 @@ def sizes_read(monkeypatch):
     return sizes
 
 
+@pytest.mark.large
 def test_a_message_of_36_mb_never_leaves_the_database(client, reader, talker, store, sizes_read):
     # MariaDB takes no statement of 36 MB.
     lines, size = (900_000, "35.2") if connection.vendor != "mysql" else (300_000, "11.7")

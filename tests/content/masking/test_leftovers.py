@@ -89,6 +89,7 @@ def test_json_that_was_said_with_other_spaces_gives_its_secret_only():
 
 
 # Over a second: megabytes are looked through.
+@pytest.mark.large
 @pytest.mark.timeout(60)
 def test_a_secret_of_megabytes_is_taken_away():
     secret = 'say "plantedsecret" ' * 500_000
@@ -122,6 +123,7 @@ def test_all_that_masks_side_by_side_may_stand_for_is_known(before, after, taken
 
 
 # Over a second: only a large text shows a cost that grows with its square.
+@pytest.mark.large
 @pytest.mark.timeout(60)
 def test_very_many_masks_side_by_side_are_told_apart_in_time():
     secrets = masked_texts("ab c " * 10_000, "[REDACTED] " * 10_000)

@@ -292,6 +292,7 @@ HOSTILE = {
 
 
 # Over a second: only a large payload shows such a cost.
+@pytest.mark.large
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_payload_takes_no_time_that_grows_with_its_square(name):

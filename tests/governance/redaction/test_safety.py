@@ -402,6 +402,7 @@ def test_one_hit_takes_as_many_statements_as_there_are_chunks_to_read(
 
 
 # Over a second: it writes thousands of messages.
+@pytest.mark.large
 def test_thousands_of_messages(store, session, agent):
     # A server does nothing else with more of them.
     count = 10_000 if connection.vendor == "sqlite" else 2_000
@@ -414,6 +415,7 @@ def test_thousands_of_messages(store, session, agent):
 
 
 # Over a second: 36 megabytes are looked through.
+@pytest.mark.large
 def test_a_message_of_36_megabytes(store, session, agent):
     words = "nothing to see " * 1_200_000
     try:

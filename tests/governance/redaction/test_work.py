@@ -41,6 +41,7 @@ def test_all_matches_are_counted_and_the_first_thousand_are_kept(store, agent):
     assert "secret" not in str(list(SessionMessage.objects.values()))
 
 
+@pytest.mark.large
 def test_a_preview_of_very_many_matches_takes_little_memory(store, agent):
     store.append(agent, said("ab" * 300_000))
 

@@ -28,6 +28,7 @@ def redact_it() -> None:
 
 
 # Over a second: fifty agents run.
+@pytest.mark.large
 def test_it_is_in_none_of_fifty_snapshots_and_each_still_runs():
     def windowed(**options: Any) -> Any:
         manager = SlidingWindowConversationManager(window_size=200)
