@@ -11,8 +11,9 @@ from django.utils import timezone
 
 from django_agent_sessions import audit, signals
 from django_agent_sessions.db.loop_guard import sync_only
+from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.db.write_hooks import send_after_commit
-from django_agent_sessions.models import AuditEvent, Session, SessionMessage
+from django_agent_sessions.models import AuditEvent, HeldCopy, Session
 from django_agent_sessions.models.deletion import ENCRYPTED, TOMBSTONE_NAMESPACE, LockedSessions
 from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.models.session_names import SessionName, session_key
@@ -64,7 +65,7 @@ def set_locked(sessions: Sequence[Session], held: bool, *, using: str) -> None:
     action = AuditEvent.Action.HELD if held else AuditEvent.Action.RELEASED
     audit.record_all(action, {key: {} for key in keys}, using=using)
     if not held:
-        _discard_replaced_texts(keys, using)
+        _delete_copies(keys, using)
 
 
 def check_and_record_deletion(
@@ -132,7 +133,7 @@ def _set(
         )
         current.record(action)
         if not held:
-            _discard_replaced_texts([pk], current.using)
+            _delete_copies([pk], current.using)
         return True
 
     what = f"changing the legal hold of session {pk}"
@@ -141,19 +142,7 @@ def _set(
     ).result
 
 
-def _discard_replaced_texts(sessions: Collection[UUID], using: str) -> None:
-    """Delete the texts that agents have replaced: only the hold kept them."""
-    from django_agent_sessions.store.contents import clear_derived_titles, discard_originals
-
-    derived = Session.objects.using(using).filter(pk__in=sessions, title_derived=True)
-    redacted = list(derived.filter(redactions__gt=0).values_list("pk", flat=True))
-    if redacted:
-        clear_derived_titles(using, redacted)
-    rows = SessionMessage.objects.using(using).filter(
-        session__in=sessions, redacted_at__isnull=True, redact_message__isnull=False
-    )
-    replaced: dict[UUID, list[UUID]] = {}
-    for session, key in rows.values_list("session_id", "pk"):
-        replaced.setdefault(session, []).append(key)
-    for session, messages in replaced.items():
-        discard_originals(using, session, messages, redacted=False)
+def _delete_copies(sessions: Collection[UUID], using: str) -> None:
+    """Delete what agents and guardrails have overwritten: only the hold kept it."""
+    with secure_delete(using):
+        HeldCopy.objects.using(using).filter(session__in=sessions).delete_locked()

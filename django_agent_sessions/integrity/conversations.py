@@ -213,11 +213,9 @@ class ConversationCheck:
         self._check_calls(row, content)
 
     def _check_redaction(self, row: CheckedMessage) -> None:
-        is_held = self._batch.sessions[row.session].legal_hold if self._in_batch(row) else True
         if row.redacted_at is not None and row.redacted is None:
             self._batch.add(Kind.UNHIDDEN, **_location(row))
-        is_edited = row.redacted_at is None and row.redacted not in (None, row.payload)
-        if is_edited and not is_held:
+        if row.redacted_at is None and row.redacted not in (None, row.payload):
             self._batch.add(Kind.UNHELD_ORIGINAL, **_location(row))
 
     def _in_batch(self, row: CheckedMessage) -> bool:

@@ -62,7 +62,7 @@ class Kind(Enum):
         "unheld-original",
         Severity.WARNING,
         False,
-        "the original of an edited message is kept without a legal hold",
+        "a message has a second version without a redaction",
     )
     # --- time
     BRANCH = _KindInfo("branch", Severity.ERROR, False, "a branch has an invalid number or name")

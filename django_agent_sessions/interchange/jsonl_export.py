@@ -149,7 +149,7 @@ def export_sessions(
         sessions: Session rows or a queryset. Sessions that were deleted meanwhile are skipped.
         using: The database alias.
         originals: Include the kept originals of redacted messages until
-            ``REDACTION_ORIGINAL_TTL``, and of messages that were edited under legal hold.
+            ``REDACTION_ORIGINAL_TTL``.
         states: Include the states of agents and orchestrators, which are often internal. Without
             them the copy is incomplete.
         blobs: Include the large binaries that are in a storage. Without them the copy is
@@ -262,7 +262,6 @@ def _messages(
         on_branch = messages.filter(branch=branch)
         for row in each_message(on_branch, "message_id", MESSAGE_COLUMNS, read_feedback, **texts):
             row["message"] = row.pop("content")
-            # A message that was edited under legal hold has an original, but is not redacted.
             row["redacted"] = row["redacted_at"] is not None
             for name, absent in _LEFT_OUT.items():
                 if row[name] == absent:

@@ -281,7 +281,7 @@ def _message(
         raise InvalidValueError("it has no message")
     current = _message_payload(row, "message", dialect, blobs, lost)
     redacted = row.get("redacted") is True
-    # A message that was edited under legal hold has an original, too.
+    # Exports of earlier releases have originals of messages that were edited under legal hold.
     changed = redacted or "original" in row
     branch, position = row.get("branch", 0), row.get("message_id")
     if type(branch) is not int or type(position) is not int:

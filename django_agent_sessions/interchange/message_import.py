@@ -84,7 +84,6 @@ class MessageImport:
     ) -> None:
         self.parent, self.run = parent, parent.run
         self.session, self.record, self.agent, self.place = session, record, agent, place
-        self.keep = parent.found.columns.get("legal_hold") is True
         self.rows: list[ImportedRow] = []
         self.room = _ROOM
         self.next: dict[int, int] = {}
@@ -148,7 +147,7 @@ class MessageImport:
             return
         try:
             message = self._imported_message(index, found)
-            row = self.parent.target.imported_row(self.record.dialect, message, keep=self.keep)
+            row = self.parent.target.imported_row(self.record.dialect, message)
         except PayloadError as error:
             self.parent.skip(f"{self.place}, message {index}", str(error))
             return

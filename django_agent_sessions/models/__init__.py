@@ -19,6 +19,7 @@ from .audit_event import AuditEvent
 from .blob import Blob, BlobReference, FileToDelete
 from .data_key import DataKey
 from .feedback import MessageFeedback
+from .held_copies import HeldCopy
 from .operation import Operation
 from .review import Label, Note, Review
 from .sessions import (
@@ -50,6 +51,7 @@ __all__ = [
     "Branch",
     "DataKey",
     "FileToDelete",
+    "HeldCopy",
     "Label",
     "MessageFeedback",
     "Note",

@@ -35,7 +35,7 @@ from django_agent_sessions.values.records import (
 from ._base import agent_deleted, insert_unique, retry_reads, write
 from ._context import StorePart, twin
 from ._first_write import FirstWrite
-from ._held_versions import replace_state
+from ._held_copies import replace_state
 from ._mask_on_write import mask_on_write
 from ._queries import agent_rows, lock_session_row
 from ._session_names import given_session

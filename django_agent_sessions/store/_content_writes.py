@@ -33,7 +33,6 @@ from django_agent_sessions.sql.message_writes import RedactedRow, redact_rows
 
 from ._content_rows import Copy, walk
 from ._encrypted_summaries import redacted_summaries
-from ._held_versions import keep_edited_messages, keep_state
 from ._object_bytes import write_bytes
 from ._redacted_originals import record_originals
 from ._rows import MessageRow, sealed_payload
@@ -56,8 +55,6 @@ def replace(using: str, copy: Copy, new: Mapping[str, Any], *, change: int) -> N
         columns["updated_at"] = timezone.now()
     if isinstance(copy.row, Session):
         columns["header_change"] = change
-    if isinstance(copy.row, SessionAgent) and "window" in new and copy.row.session.legal_hold:
-        keep_state(using, copy.row, new)
     rows = type(copy.row)._base_manager.using(using).filter(pk=copy.key)
     if isinstance(copy.row, Snapshot):
         rows = rows.filter(revision=copy.row.revision, updated_at=copy.row.updated_at)
@@ -78,20 +75,18 @@ def replace_messages(
     event: AuditEvent,
     *,
     change: int,
-    keep: bool,
 ) -> None:
     """Write the redacted versions of messages, given with their revisions.
 
-    ``change`` is the session's next change number; ``keep`` keeps the originals. Raises
-    ``RetryError`` if a message was deleted or has another revision.
+    ``change`` is the session's next change number. Raises ``RetryError`` if a message was deleted
+    or has another revision.
     """
+    keep = conf.get_settings().REDACTION_KEEP_ORIGINAL
     rows = []
     messages = list(messages)
     messages += redacted_summaries(using, event.session, [key for key, _, _ in messages])
     if event.session is not None:
         record_originals(using, event.session, [key for key, _, _ in messages])
-    if keep:
-        keep_edited_messages(using, [key for key, _, _ in messages])
     for key, revision, row in messages:
         check_statement_size(using, row.texts * 2)
         neutral = row.neutral_columns()
@@ -102,18 +97,11 @@ def replace_messages(
         raise RetryError
 
 
-def discard_originals(
-    using: str, session: UUID, keys: Collection[UUID], *, redacted: bool = True
-) -> None:
-    """Overwrite messages with their second versions.
-
-    With ``redacted=False`` the second versions become the messages: an agent replaced the messages
-    while a legal hold kept the first ones.
-    """
+def discard_originals(using: str, session: UUID, keys: Collection[UUID]) -> None:
+    """Overwrite redacted messages' originals with their redacted versions."""
     rows = SessionMessage.objects.using(using).filter(session=session, pk__in=keys)
-    columns = {} if redacted else {"redact_message": None}
     with secure_delete(using):
-        rows.update_locked(message=F("redact_message"), **columns)
+        rows.update_locked(message=F("redact_message"))
     update_references(using, session, keys)
 
 
@@ -186,11 +174,6 @@ def replace_derived(using: str, message: UUID, columns: Mapping[str, Any]) -> No
     SessionMessage.objects.using(using).filter(pk=message).update_locked(**columns)
 
 
-def is_original_kept(session: Session) -> bool:
-    """Return whether the originals of redacted messages are kept."""
-    return session.legal_hold or conf.get_settings().REDACTION_KEEP_ORIGINAL
-
-
 def increment_redaction_epoch(
     using: str, session: Session, now: datetime | None = None, *, redacted: bool = True
 ) -> int:
@@ -199,7 +182,7 @@ def increment_redaction_epoch(
     A redaction empties a title that was made from messages.
     """
     epoch = session.redaction_epoch + 1
-    empties_title = redacted and session.title_derived and not session.legal_hold
+    empties_title = redacted and session.title_derived
     if empties_title:
         clear_derived_titles(using, [session.pk])
     Session.objects.using(using).filter(pk=session.pk).update(

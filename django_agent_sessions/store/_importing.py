@@ -86,18 +86,17 @@ class ImportedMessage:
 class ImportedRow:
     """The row of an imported message, for :meth:`ImportStore.append_imported`."""
 
-    def __init__(
-        self, using: str, dialect: str, message: ImportedMessage, *, keep: bool = False
-    ) -> None:
+    def __init__(self, using: str, dialect: str, message: ImportedMessage) -> None:
         is_edited = message.redact_message is not None
         redacted = is_edited and message.redacted_at is not None
         visible = message.redact_message if is_edited else message.payload
         self.message, self.visible = message, visible
         self.id = message.id
         self.row = _row(dialect, visible, message)
-        original = _row(dialect, message.payload, message) if is_edited and keep else self.row
-        # An edit without its original is an ordinary message.
-        self._has_original, self._original = redacted or (is_edited and keep), original
+        # An edit without a redaction is an ordinary message.
+        keeps = redacted and conf.get_settings().REDACTION_KEEP_ORIGINAL
+        self._has_original = redacted
+        self._original = _row(dialect, message.payload, message) if keeps else self.row
         self._figures = dict(message.figures)
         if redacted:
             self._figures = {**_figures(dialect, message.payload), **message.figures}
@@ -254,12 +253,9 @@ class ImportStore(StoreOperations):
         created = write(self.using, make, what=f"importing session {session_id!r}", savepoint=False)
         return created if not later_columns else self.store.get(session_id)
 
-    def imported_row(self, dialect: str, message: ImportedMessage, *, keep: bool) -> ImportedRow:
+    def imported_row(self, dialect: str, message: ImportedMessage) -> ImportedRow:
         """Validate an imported message, and return its row."""
-        if message.redacted_at is not None:
-            # An edited message keeps its original under legal hold only; the release deletes it.
-            keep = keep or conf.get_settings().REDACTION_KEEP_ORIGINAL
-        return ImportedRow(self.using, dialect, message, keep=keep)
+        return ImportedRow(self.using, dialect, message)
 
     def mask_originals(self, dialect: str, rows: list[ImportedRow]) -> list[int]:
         """Replace messages that were redacted before; return their indexes in ``rows``.

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Case, Exists, F, OuterRef, Q, Subquery, Value, When
+from django.db.models import Case, Exists, F, OuterRef, Subquery, Value, When
 
 from django_agent_sessions.blobs import Uploads, is_enabled, update_references
 from django_agent_sessions.content import codec
@@ -17,12 +17,11 @@ from django_agent_sessions.values.records import AgentRecord
 
 from ._base import tracked_atomic
 from ._counters import recounting
-from ._held_versions import keep_message, lock_without_key
+from ._held_copies import keep_messages, lock_without_key
 from ._queries import lock_session_row
 from ._rows import MessageRow
 
 _UNDER_HOLD = Exists(Session.objects.filter(pk=OuterRef("session"), legal_hold=True))
-_HAS_EDIT_UNDER_HOLD = Q(_UNDER_HOLD, redact_message__isnull=False)
 _SESSION_CHANGE = Subquery(Session.objects.filter(pk=OuterRef("session")).values("change"))
 
 
@@ -37,12 +36,9 @@ def _replacing_columns(row: MessageRow, key: UUID | None, session: UUID) -> dict
         else new
     )
     return {
-        # Under legal hold the original stays.
-        "message": Case(When(_UNDER_HOLD, then=F("message")), default=original),
+        "message": original,
         # Readers get the redacted version where there is one.
-        "redact_message": Case(
-            When(Q(redact_message__isnull=False) | Q(_UNDER_HOLD), then=new), default=None
-        ),
+        "redact_message": Case(When(redact_message__isnull=False, then=new), default=None),
         "revision": F("revision") + 1,
         "change": _SESSION_CHANGE,
         **row.neutral_columns(),
@@ -68,14 +64,15 @@ def _replace(
 def _replace_version(
     using: str, agent: AgentRecord, rows: RowQuerySet[SessionMessage], row: MessageRow
 ) -> int:
-    """Replace one message; under legal hold, keep each version that it had."""
-    if updated := _write(rows.exclude(_HAS_EDIT_UNDER_HOLD), row, agent.session):
+    """Replace one message; under legal hold, keep a copy of what it was."""
+    if updated := _write(rows.exclude(_UNDER_HOLD), row, agent.session):
         return updated
     with tracked_atomic(using):
         lock_without_key(using, agent.session)
-        if (edited := rows.filter(_HAS_EDIT_UNDER_HOLD).first()) is None:
+        if (key := rows.values_list("pk", flat=True).first()) is None:
             return 0
-        keep_message(using, edited, agent.dialect)
+        if rows.filter(_UNDER_HOLD).exists():
+            keep_messages(using, [key])
         return _write(rows, row, agent.session)
 
 

@@ -23,7 +23,7 @@ from django_agent_sessions.values.records import MultiAgentRecord, SessionRecord
 
 from ._base import insert_unique, retry_reads, tracked_atomic, write
 from ._context import StorePart, twin
-from ._held_versions import replace_state
+from ._held_copies import replace_state
 from ._mask_on_write import mask_on_write
 from ._node_messages import append_node_messages, has_node_messages
 from ._queries import lock_session_row

@@ -17,7 +17,7 @@ from django_agent_sessions.values.records import Usage
 from ._agent_states import LATEST_SNAPSHOT_ID, update_snapshot
 from ._base import retry_reads
 from ._counters import touch
-from ._held_versions import keep_snapshot, keep_state
+from ._held_copies import keep
 from ._mask_on_write import mask_on_write
 from ._node_messages import append_node_messages, has_node_messages
 from ._snapshot_finding import SnapshotFinder
@@ -68,8 +68,8 @@ class OrchestratorSnapshotStore(SnapshotFinder):
                 )
             else:
                 if session.legal_hold:
-                    keep_state(self.using, agents.get(), {"state": state})
-                    keep_snapshot(self.using, rows.first(), document, [])
+                    keep(self.using, session.pk, agents.first(), {"state": state})
+                    keep(self.using, session.pk, rows.first(), {"document": document})
                 if has_node_messages(state):
                     before, _ = stored()
                     append_node_messages(self.using, session, multi_agent_id, state, before=before)

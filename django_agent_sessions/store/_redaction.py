@@ -16,7 +16,8 @@ from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, Branch, Session, SessionMessage
 from django_agent_sessions.values.records import AgentRecord
 
-from ._content_writes import increment_redaction_epoch, is_original_kept, replace_messages
+from ._content_writes import increment_redaction_epoch, replace_messages
+from ._held_copies import keep, keep_messages
 from ._queries import conversation
 from ._rows import MessageRow
 from ._statement_sizes import check_statement_size
@@ -72,11 +73,15 @@ def redact_at(
         )
         uploads.store()
         messages = [(key, revision, row) for key, revision, _ in copies]
-        keep, number = is_original_kept(session), session.change + 1
-        replace_messages(using, messages, event, change=number, keep=keep)
+        if session.legal_hold:
+            keep_messages(using, [key for key, _, _ in messages])
+            if session.title_derived:
+                keep(using, session.pk, session, {"title": ""})
+        number = session.change + 1
+        replace_messages(using, messages, event, change=number)
         update_references(using, agent.session, [key for key, _, _ in copies])
         refs = [ref for _, _, ref in copies]
-        replace_variants(using, agent.session, refs, in_snapshots=not session.legal_hold)
+        replace_variants(using, agent.session, refs, held=session.legal_hold)
         return increment_redaction_epoch(using, session, row.created_at)
 
     return with_lock(using, lock, redact, what=what, around=attempt)

@@ -48,7 +48,7 @@ class SnapshotFinder(StoreOperations):
         rows = Snapshot.objects.using(self.using).filter(
             condition, session__scope=self._context.scope
         )
-        # An SDK has no other snapshots of orchestrators; those were kept under a legal hold.
+        # An SDK has no other snapshots of orchestrators.
         rows = rows.exclude(~Q(snapshot_id=LATEST_SNAPSHOT_ID), multi_agent__isnull=False)
         rows = rows.filter(self._context.reach.condition("session__owner"))
         names = rows.order_by().values_list(

@@ -21,7 +21,7 @@ from django_agent_sessions.values.records import AgentRecord, Usage
 from ._agent_states import LATEST_SNAPSHOT_ID, update_snapshot
 from ._agents import agent_without_state
 from ._counters import touch
-from ._held_versions import keep_snapshot
+from ._held_copies import keep
 from ._mask_on_write import mask_on_write
 from ._queries import agent_rows, conversation, key_at, snapshot_rows
 from ._snapshot_reading import SnapshotReader
@@ -89,7 +89,8 @@ class SnapshotStore(SnapshotReader):
             last, usage = self._append(agent, last, saving.appended)
         if held:
             replaced = snapshot_rows(self.using, agent).filter(snapshot_id=snapshot_id).first()
-            keep_snapshot(self.using, replaced, document, messages)
+            content = {"document": document, "messages": messages}
+            keep(self.using, head.session, replaced, content)
         self._write_row(head, snapshot_id, saving.length, last, document, messages)
         if snapshot_id == LATEST_SNAPSHOT_ID:
             revision = 0 if revision is None else revision + 1

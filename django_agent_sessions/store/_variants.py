@@ -6,7 +6,7 @@ A *reference* is ``[first, stop]`` for messages of the conversation, or ``{"mess
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
@@ -20,7 +20,7 @@ from django_agent_sessions.models.content_columns import ContentKind, content_co
 from django_agent_sessions.models.content_field import sealed_columns
 from django_agent_sessions.models.stored_text import StoredText
 
-from ._held_versions import keep_state
+from ._held_copies import keep
 
 _PART = 50
 
@@ -91,19 +91,18 @@ def position_range(spot: MessageRef) -> list[int]:
 
 
 def replace_variants(
-    using: str, session: UUID, spots: Collection[MessageRef], *, in_snapshots: bool = True
+    using: str, session: UUID, spots: Collection[MessageRef], *, held: bool = False
 ) -> int:
     """Replace the variants of messages with references, in the caller's transaction.
 
-    Under legal hold, snapshots keep them, also those of windows.
+    With ``held``, the session is under legal hold, which keeps a copy of them.
     """
     wanted = set(spots)
     changed = 0
     agents = {spot.agent for spot in wanted if spot.agent and spot.branch == MAIN_BRANCH}
-    parts: Iterable[list[Any]] = _batches(agents_with_windows(using, session).filter(pk__in=agents))
-    if in_snapshots:
-        parts = chain(parts, _batches(snapshots_with_variants(using, session)))
-    for row in chain.from_iterable(parts):
+    windows = _batches(agents_with_windows(using, session).filter(pk__in=agents))
+    snapshots = _batches(snapshots_with_variants(using, session))
+    for row in chain.from_iterable(chain(windows, snapshots)):
         column = variants_column(row)
         before = getattr(row, column)
         if (items := references_in(before)) is None:
@@ -113,12 +112,11 @@ def replace_variants(
             for item in items
         ]
         if after != items:
-            if isinstance(row, SessionAgent) and not in_snapshots:
-                keep_state(using, row, {column: with_references(before, after)})
+            new = {column: with_references(before, after)}
+            if held:
+                keep(using, session, row, new)
             rows = type(row).objects.using(using).filter(pk=row.pk)
-            columns = sealed_columns(
-                type(row), row.pk, {column: with_references(before, after)}, session
-            )
+            columns = sealed_columns(type(row), row.pk, new, session)
             changed += rows.update_locked(**columns, updated_at=timezone.now())
     return changed
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 
+from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import (
     AuditEvent,
@@ -20,6 +21,7 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.owners import EVERYBODY
+from django_agent_sessions.values.records import AgentState
 
 VIEW, CHANGE, DELETE = "view_session", "change_session", "delete_session"
 ADD = "add_session"
@@ -96,6 +98,14 @@ class Conversation:
 
 def needs(*names: str) -> frozenset[str]:
     return frozenset(names)
+
+
+def overwritten(there: Conversation) -> None:
+    """Puts the session under hold, and has an agent replace its state."""
+    legal_hold.hold(there.session.pk, reason="case 1")
+    store = SessionStore(owner=EVERYBODY)
+    [agent] = store.agents.list(store.get("matrix"))
+    store.agents.update(agent, AgentState())
 
 
 def of_session(there: Conversation) -> list[Any]:
@@ -268,6 +278,16 @@ ASKS = [
         url=lambda there: [there.session.pk, "metadata", there.session.pk],
         shows=("plantedmetadata",),
         recorded=("read",),
+    ),
+    Ask("session_held", needs(VIEW, READ, ORIGINAL), url=of_session, prepare=overwritten),
+    Ask(
+        "session_held",
+        needs(VIEW, READ, ORIGINAL),
+        url=of_session,
+        prepare=overwritten,
+        post={"reason": "Complaint 17"},
+        shows=("plantedstate",),
+        recorded=("original_viewed",),
     ),
     Ask("session_original", needs(VIEW, READ, ORIGINAL), url=of_message(3)),
     Ask("session_original", needs(VIEW, READ, ORIGINAL), url=of_message(3), post={"reason": " "}),

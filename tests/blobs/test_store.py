@@ -20,10 +20,15 @@ from django_agent_sessions.blobs import extract_binaries
 from django_agent_sessions.blobs.garbage_collection import collect
 from django_agent_sessions.content.blob_refs import references, resolve
 from django_agent_sessions.content.exact_json import dumps, loads
-from django_agent_sessions.exceptions import BlobError, BlobNotFoundError, PayloadError
+from django_agent_sessions.exceptions import (
+    BlobError,
+    BlobNotFoundError,
+    LegalHoldError,
+    PayloadError,
+)
 from django_agent_sessions.governance.legal_hold import hold, release
 from django_agent_sessions.governance.redaction import Find, WholeMessage, redact
-from django_agent_sessions.models import Blob, BlobReference, SessionMessage
+from django_agent_sessions.models import Blob, BlobReference, HeldCopy, SessionMessage
 from django_agent_sessions.rest.redaction import RedactionSerializer
 from django_agent_sessions.values.records import NewMessage
 
@@ -196,16 +201,18 @@ def test_a_guardrail_takes_the_file_away(strands, store, stored):
     assert stored() == []
 
 
-def test_a_held_session_keeps_the_file_until_it_is_released(strands, store, stored, session):
+def test_a_held_session_keeps_the_bytes_of_an_overwritten_message(strands, store, stored, session):
     message = user(image(picture(20_000)))
     record = store.append(strands, message)
     hold(session.id, reason="court")
+    with pytest.raises(LegalHoldError):
+        redact(session.id, WholeMessage(record.id), reason="test")
+    assert len(stored()) == 1
     store.messages.update(strands, 0, user({"text": "something else"}))
-    assert len(stored()) == 1
-    redact(session.id, WholeMessage(record.id), reason="test")
-    assert len(stored()) == 1
+    assert HeldCopy.objects.get().content == {"message": message}
+    assert stored() == []
     release(session.id, reason="over")
-    assert SessionMessage.objects.get().redact_message is not None
+    assert not HeldCopy.objects.exists()
 
 
 def test_a_rollback_leaves_at_most_an_orphan(strands, store, stored):

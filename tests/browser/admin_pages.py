@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from django_agent_sessions import audit
 from django_agent_sessions.content import dialects
-from django_agent_sessions.governance import reviews, sharing
+from django_agent_sessions.governance import legal_hold, reviews, sharing
 from django_agent_sessions.models import (
     AuditEvent,
     Note,
@@ -20,6 +20,9 @@ from django_agent_sessions.models import (
     SessionAgent,
 )
 from django_agent_sessions.operations import run
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.owners import EVERYBODY
+from django_agent_sessions.values.records import AgentState
 from tests.admin.people import grant
 from tests.admin.transcripts import said
 from tests.operations.making import begin, expire
@@ -81,6 +84,22 @@ def transcripts(clerk: Any) -> Pages:
     yield "export", address(session, "export"), None
     for name, path in pages_about_time(session).items():
         yield f"time-{name}", path, None
+    _overwrite_under_hold(session)
+    yield "transcript-held", address(session, "change", **{"from": "start"}), None
+    yield "held", address(session, "held"), None
+    yield "held-error", address(session, "held"), {"reason": " "}
+    yield "held-shown", address(session, "held"), {"reason": "Case 2026/17"}
+
+
+def _overwrite_under_hold(session: Session) -> None:
+    """Have an agent replace its state and a message of a session under legal hold."""
+    legal_hold.hold(session.pk, reason="Case 2026/17")
+    store = SessionStore(owner=EVERYBODY, namespace=session.namespace, scope=session.scope)
+    record = store.get(session.session_id)
+    agent = store.agents.list(record)[0]
+    changed = {"role": "user", "content": [{"text": "Something else, " * 20}]}
+    store.messages.update(agent, 0, changed, epoch=record.redaction_epoch)
+    store.agents.update(agent, AgentState(state={"step": "refunded"}))
 
 
 def changes(clerk: Any) -> Pages:

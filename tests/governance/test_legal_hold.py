@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -16,8 +17,10 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
 )
 from django_agent_sessions.governance import legal_hold
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import (
     AuditEvent,
+    HeldCopy,
     Session,
     SessionAgent,
     SessionMessage,
@@ -232,7 +235,11 @@ def test_agents_take_nothing_out_of_a_held_session(held):
     assert store.payloads(agent) == [*payloads, {"role": "user", "content": "c"}]
 
 
-def test_what_was_said_first_stays_when_an_agent_changes_a_held_message(held):
+def copies() -> list[tuple[str, Any]]:
+    return list(HeldCopy.objects.order_by("pk").values_list("kind", "content"))
+
+
+def test_what_was_said_first_is_kept_when_an_agent_changes_a_held_message(held):
     store = SessionStore(owner=EVERYBODY)
     agent = store.agents.list(held)[0]
 
@@ -240,22 +247,44 @@ def test_what_was_said_first_stays_when_an_agent_changes_a_held_message(held):
 
     assert store.payloads(agent)[0] == {"role": "user", "content": "changed"}
     row = SessionMessage.objects.get(message_id=0)
-    assert row.message == {"role": "user", "content": "a"}
-    assert row.redacted_at is None
-
+    assert (row.message["content"], row.redact_message) == ("changed", None)
+    assert copies() == [("message", {"message": {"role": "user", "content": "a"}})]
     # Nobody but the hold wanted it.
     legal_hold.release(held.id, reason="closed", actor="counsel")
-    row.refresh_from_db()
-    assert (row.message["content"], row.redact_message) == ("changed", None)
+    assert copies() == []
     assert store.payloads(agent)[0] == {"role": "user", "content": "changed"}
 
 
-def test_a_guardrail_hides_a_held_message_and_keeps_its_original(held):
+def test_a_guardrail_redacts_a_held_message_and_its_words_are_in_the_copy_only(held):
     store = SessionStore(owner=EVERYBODY)
     agent = store.agents.list(held)[0]
 
     store.messages.redact(agent, 0, {"role": "user", "content": "[gone]"})
 
-    assert store.payloads(agent)[0] == {"role": "user", "content": "[gone]"}
     row = SessionMessage.objects.get(message_id=0)
-    assert (row.message["content"], row.text) == ("a", codec.neutral_text("[gone]"))
+    assert (row.message["content"], row.text) == ("[gone]", codec.neutral_text("[gone]"))
+    assert copies() == [("message", {"message": {"role": "user", "content": "a"}})]
+
+
+def test_the_title_that_a_guardrail_empties_is_in_the_copy(store, ada):
+    session = store.open("titled")
+    agent = store.agents.open(session)
+    store.append(agent, {"role": "user", "content": "my secret"})
+    store.sessions.update(session, title="my secret", title_derived=True)
+    legal_hold.hold(session.id, reason="case 1")
+
+    store.messages.redact(agent, 0, {"role": "user", "content": "[gone]"})
+
+    assert Session.objects.get(pk=session.id).title == ""
+    assert ("session", {"title": "my secret"}) in copies()
+
+
+def test_nothing_is_redacted_in_a_held_session(held):
+    before = list(SessionMessage.objects.order_by("pk").values()), said()
+
+    with pytest.raises(LegalHoldError, match="redacting: session 'held' is under legal hold"):
+        redact(held.id, Find("^a$", pattern=True), reason="asked for")
+
+    assert (list(SessionMessage.objects.order_by("pk").values()), said()) == before
+    assert redact(held.id, Find("^a$", pattern=True), reason="", dry_run=True).messages == 1
+    assert redact(held.id, Find("not there"), reason="asked for").messages == 0

@@ -117,20 +117,6 @@ def test_originals_under_legal_hold_stay_until_it_is_released(store):
     assert originals() == 0
 
 
-def test_a_hold_without_the_setting_leaves_originals_that_are_purged_after_it(store):
-    with override_settings(AGENT_SESSIONS={"REDACTION_ORIGINAL_TTL": TTL}):
-        session = store.open("s")
-        store.append(store.agents.open(session), {"role": "user", "content": SECRET})
-        hold(session.id, reason="a lawsuit")
-        redact(session.id, Find(SECRET), reason="gone")
-        assert originals() == 1
-        let_time_pass(session)
-        release(session.id, reason="settled")
-
-        assert purge_originals() == 1
-        assert originals() == 0
-
-
 def test_a_session_that_is_put_under_hold_during_the_purge_keeps_its_originals(store, monkeypatch):
     session = talk(store, "s")
     let_time_pass(session)

@@ -380,4 +380,4 @@ def test_a_batch_takes_the_same_statements_whatever_its_size():
             assert prune().sessions.total() == count
         return len(captured)
 
-    assert statements(40) == statements(2) <= 42
+    assert statements(40) == statements(2) <= 43

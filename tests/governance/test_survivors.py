@@ -17,6 +17,7 @@ from django_agent_sessions.governance.erasure import erase
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import (
     AuditEvent,
+    HeldCopy,
     Operation,
     Session,
     SessionAgent,
@@ -57,6 +58,7 @@ WORDS: dict[str, tuple[str, str, str]] = {
     "SessionMessage.message": (GONE, GONE, GONE),
     "SessionMessage.text": (GONE, GONE, GONE),
     "SessionMessage.external_id": (KEPT, GONE, GONE),
+    "HeldCopy.content": (GONE, GONE, GONE),
     "SessionMultiAgent.multi_agent_id": (KEPT, GONE, GONE),
     "SessionMultiAgent.state": (GONE, GONE, GONE),
     "Branch.name": (KEPT, GONE, GONE),
@@ -86,7 +88,7 @@ CODES = {
     *("Session.namespace", "Session.scope", "Session.session_type", "SessionAgent.dialect"),
     *("SessionMessage.role", "SessionMessage.model", "SessionMultiAgent.kind", "Branch.kind"),
     *("StoredObject.namespace", "StoredObject.scope", "Participant.role", "UsageRollup.dimension"),
-    *("RunLease.holder", "Blob.media_type", "Blob.storage"),
+    *("HeldCopy.kind", "RunLease.holder", "Blob.media_type", "Blob.storage"),
     # The storage's name and the path of a file; the owner's key, until the file is deleted.
     *("Blob.file", "FileToDelete.storage", "FileToDelete.file", "FileToDelete.owner"),
     # Digests, tokens, keys and figures.
@@ -137,9 +139,12 @@ def planted(db, bob) -> Any:
     )
     first, second = SessionMessage.objects.filter(session=row).order_by("pk")[:2]
     SessionMessage.objects.filter(pk=first.pk).update(external_id=f"{WORD}-message")
-    # Redacted before, with the original under a legal hold that was released.
+    # Redacted before, with its original kept.
     SessionMessage.objects.filter(pk=second.pk).update(
         redact_message=message(f"{WORD}-redacted"), redacted_at=timezone.now()
+    )
+    HeldCopy.objects.create(
+        session=row, kind="message", row=first.pk, content={"message": message(f"{WORD}-held")}
     )
     store.feedback.save(first.pk, 1, comment=f"{WORD}-comment", source=f"{WORD}-form")
     reviews.add_note(row.pk, f"{WORD}-note", author=bob)

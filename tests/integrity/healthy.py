@@ -63,7 +63,8 @@ def redacted(store: SessionStore) -> None:
         if name == "held":
             legal_hold.hold(session.id, reason="a case")
             store.messages.update(agent, 0, said("edited"))
-        redact(session.id, Find("three"), reason="asked to")
+        else:
+            redact(session.id, Find("three"), reason="asked to")
         store.messages.redact(agent, 3, said("[REDACTED]"))
 
 

@@ -39,7 +39,6 @@ from django_agent_sessions.governance.redaction import (
 from django_agent_sessions.governance.redaction.visibility import staff_visibility
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, SessionMessage
 from django_agent_sessions.models.querysets import groups_of_keys
-from django_agent_sessions.store.contents import is_original_kept
 
 from .forms import MESSAGE, SESSION, ScopeForm, Target, find_target
 from .preview import (
@@ -173,8 +172,7 @@ def _preview_response(
         why=why or ReasonForm(_REDACTED),
         changed=changed,
         unread=_missing_files_text(unread) if unread else "",
-        # States, titles and metadata keep no original, so they cannot be redacted under a hold.
-        blocked=viewer.session.legal_hold and result.states > 0,
+        blocked=viewer.session.legal_hold and (result.messages or result.states) > 0,
         elsewhere=_other_scope(form),
     )
 
@@ -187,13 +185,13 @@ def _other_scope(form: ScopeForm) -> str:
 
 
 def _form_response(viewer: Viewer, form: ScopeForm, **extra: Any) -> HttpResponse:
-    seconds = conf.get_settings().REDACTION_ORIGINAL_TTL
+    settings = conf.get_settings()
     return viewer.render(
         "redact",
         title=_("Redact"),
         form=form,
         target=form.target,
-        keeps=is_original_kept(viewer.session),
-        kept_until=timezone.now() + timedelta(seconds=seconds),
+        keeps=settings.REDACTION_KEEP_ORIGINAL,
+        kept_until=timezone.now() + timedelta(seconds=settings.REDACTION_ORIGINAL_TTL),
         **extra,
     )

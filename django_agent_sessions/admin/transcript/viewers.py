@@ -22,6 +22,7 @@ from django_agent_sessions.admin.permissions import SessionPermission, may, requ
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import (
     AuditEvent,
+    HeldCopy,
     Label,
     MessageFeedback,
     Note,
@@ -144,6 +145,13 @@ class Viewer:
     def record_window(self, rows: Sequence[MessagePreview], page: str = "messages") -> None:
         ends = {"first": str(rows[0].id), "last": str(rows[-1].id)} if rows else {}
         self.record(None, page=page, messages=len(rows), **ends)
+
+    @property
+    def has_held_copies(self) -> bool:
+        """Whether the user may see content that the session's legal hold keeps."""
+        if not (self.session.legal_hold and self.can_view_originals):
+            return False
+        return HeldCopy.objects.using(self.using).filter(session=self.session).exists()
 
     def record(self, target: UUID | None, **details: Any) -> None:
         """Record a reading, unless the content is hidden or the viewer is the owner."""

@@ -41,6 +41,7 @@ from django_agent_sessions.queries.message_pages import MessagePage, MessageQuer
 from . import agent_figures, message_items, sidebar
 from .annotations import feedback_on, redactions
 from .builder import TranscriptBuilder
+from .held_page import held_page
 from .markup import Markup
 from .view_models import AgentLabel, SpeakerTurn
 from .viewers import SessionPage, Viewer, get_viewer_or_404, session_actions
@@ -58,6 +59,7 @@ def transcript_pages() -> list[SessionPage]:
         (f"{message}/media/", message_items.media, "media", "can_read"),
         (f"{message}/text/", message_items.text, "text", "can_read"),
         (f"{message}/original/", message_items.original, "original", "can_view_originals"),
+        ("held/", held_page, "held", "can_view_originals"),
         ("states/<slug:kind>/<uuid:row>/", message_items.state, "state", "can_read"),
     ]
 

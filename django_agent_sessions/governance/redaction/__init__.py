@@ -122,8 +122,7 @@ def redact(
         RedactionScopeError: A scope has a path that does not exist, or an empty or invalid text.
         WorkLimitError: The search takes more than the budget of the request that it is part of.
         MatchesChangedError: The matches are not those of the preview that ``expected`` names.
-        LegalHoldError: The session or a fork is under legal hold, and a match is in a row whose
-            original cannot be kept. Nothing is written.
+        LegalHoldError: The session or a fork with matches is under legal hold. Nothing is written.
     """
     if not scopes:
         raise RedactionScopeError("nothing to redact: pass at least one scope")

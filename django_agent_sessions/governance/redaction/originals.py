@@ -1,4 +1,4 @@
-"""Originals of redacted messages, kept because of ``REDACTION_KEEP_ORIGINAL`` or a legal hold.
+"""Originals of redacted messages, kept because of ``REDACTION_KEEP_ORIGINAL``.
 
 They expire after ``REDACTION_ORIGINAL_TTL``, except under legal hold.
 """
@@ -20,7 +20,7 @@ from django_agent_sessions.exceptions import EncryptionError, SessionNotFoundErr
 from django_agent_sessions.governance.session_change import SessionChange, change
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.models.functions import has_no_original
-from django_agent_sessions.store.contents import MessageRef, discard_originals, replace_variants
+from django_agent_sessions.store.contents import discard_originals
 
 _SESSION_BATCH = 200
 _MESSAGE_BATCH = 200
@@ -126,14 +126,10 @@ def _purge_batch(current: SessionChange, before: datetime) -> int:
     if current.session.legal_hold:
         return 0
     old = _originals(using, before).filter(session=session).order_by()
-    messages = list(old.values_list("pk", "agent_id", "branch", "message_id")[:_MESSAGE_BATCH])
-    keys = [key for key, _, _, _ in messages]
+    keys = list(old.values_list("pk", flat=True)[:_MESSAGE_BATCH])
     if keys:
         # Agents do not read this column, so that the redaction epoch does not change.
         discard_originals(using, session, keys)
-        # The variants that a legal hold kept.
-        refs = {MessageRef(agent, branch, position) for _, agent, branch, position in messages}
-        replace_variants(using, session, refs)
         target = keys[0] if len(keys) == 1 else None
         current.record(AuditEvent.Action.ORIGINALS_PURGED, target=target, messages=len(keys))
     return len(keys)

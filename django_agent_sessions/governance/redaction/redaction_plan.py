@@ -21,7 +21,6 @@ from django_agent_sessions.models.session_names import by_key
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.contents import (
     increment_redaction_epoch,
-    is_original_kept,
     replace,
     replace_messages,
 )
@@ -237,7 +236,7 @@ class RedactionPlan:
         if not changes:
             return
         self._uploads[session.pk].store()
-        keep, number = is_original_kept(session), session.change + 1
+        number = session.change + 1
         for found in changes:
             if found.message is None:
                 replace(self._using, found.copy, found.values, change=number)
@@ -246,7 +245,7 @@ class RedactionPlan:
             for found in changes
             if found.message is not None
         ]
-        replace_messages(self._using, messages, event, change=number, keep=keep)
+        replace_messages(self._using, messages, event, change=number)
         blobs.update_references(self._using, session.pk, [key for key, _, _ in messages])
         if search.is_seen_by_agents:
             # Not in the row, which a retry compares with the row of then.

@@ -9,8 +9,9 @@ from uuid import UUID
 
 from django.db.models import Model
 
+from django_agent_sessions import conf
 from django_agent_sessions.content import masking
-from django_agent_sessions.exceptions import LegalHoldError, SessionNotFoundError
+from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import (
     MessageFeedback,
     Note,
@@ -21,6 +22,7 @@ from django_agent_sessions.models import (
     Snapshot,
 )
 from django_agent_sessions.models.content_columns import content_models
+from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.store.contents import (
     Copy,
     MessageRef,
@@ -28,7 +30,6 @@ from django_agent_sessions.store.contents import (
     are_short,
     content_versions,
     has_variants,
-    is_original_kept,
     snapshots_with_variants,
     walk,
 )
@@ -43,9 +44,6 @@ from .scopes import Redaction
 from .snapshot_columns import (
     drop_variants,
     mask_variants,
-    only_drops_from_window,
-    redacted_refs,
-    variant_refs,
 )
 from .visibility import Visibility
 
@@ -115,7 +113,7 @@ class SessionSearch:
         self._groups = groups
         self._families = families
         self._dry_run = dry_run
-        keep = is_original_kept(session)
+        keep = conf.get_settings().REDACTION_KEEP_ORIGINAL
         self._messages = MessageSearch(
             using,
             session.pk,
@@ -220,8 +218,6 @@ class SessionSearch:
         key = self.session.pk
         if model is SessionAgent:
             return [row.pk for row in agents_with_windows(self._using, key) if has_variants(row)]
-        if self.session.legal_hold:
-            return ()
         rows = snapshots_with_variants(self._using, key)
         return list(rows.values_list("pk", flat=True))
 
@@ -259,16 +255,10 @@ class SessionSearch:
             return
         mask_columns(found)
         if isinstance(row, SessionAgent | Snapshot):
-            kept: set[MessageRef] = set()
-            is_snapshot = isinstance(row, Snapshot)
-            if is_snapshot and self.session.legal_hold and (refs := variant_refs(row)):
-                kept = self._refs | redacted_refs(self._using, refs)
-            mask_variants(found, self._refs, kept)
+            mask_variants(found, self._refs)
 
     def _seen_texts(self) -> set[str]:
-        """Return what is searched in what the user does not see; a legal hold keeps that."""
-        if self.session.legal_hold:
-            return set()
+        """Return what is searched in what the user does not see."""
         return set().union(*(found.secrets for found in self.findings if not found.is_hidden))
 
     def _node_changes(self) -> NodeChanges:
@@ -334,16 +324,6 @@ class SessionSearch:
         )
 
     def check_legal_hold(self) -> None:
-        """Raise ``LegalHoldError`` if a legal hold forbids the changes."""
-        if not self.session.legal_hold:
-            return
-        empties_title = self.session.title_derived and self.is_seen_by_agents
-        if empties_title or any(
-            found.message is None and not only_drops_from_window(found) for found in self.changes
-        ):
-            raise LegalHoldError(
-                f"session {self.session.session_id!r} is under legal hold, and the redaction "
-                "would change a state, snapshot, stored object, comment, note, title or metadata, "
-                "whose original cannot be kept: release the hold first",
-                [self.session],
-            )
+        """Raise ``LegalHoldError`` if there are changes and the session is under legal hold."""
+        if self.changes:
+            refuse_if_held(self.session, "redacting")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
-from django_agent_sessions.models import SessionAgent, SessionMessage, Snapshot
+from django_agent_sessions.models import SessionAgent, Snapshot
 from django_agent_sessions.store.contents import (
     MessageRef,
     VariantRow,
@@ -38,13 +37,8 @@ def mask_snapshot_document(found: RowFindings, document: Any, place: Place) -> A
     return document if _same(document, changed) else changed
 
 
-def mask_variants(
-    found: RowFindings, changed: Collection[MessageRef], kept: Collection[MessageRef]
-) -> None:
-    """Mask the variants of messages in a row, and drop those of changed messages.
-
-    ``kept`` are the messages whose variants a legal hold keeps.
-    """
+def mask_variants(found: RowFindings, changed: Collection[MessageRef]) -> None:
+    """Mask the variants of messages in a row, and drop those of changed messages."""
     row = _row_with_variants(found)
     column = variants_column(row)
     value = found.copy.values[column]
@@ -53,7 +47,7 @@ def mask_variants(
         masked = found.mask(value, found.place(column))
     else:
         items = [
-            _mask_variant(found, index, item, message_ref_of(row, item), changed, kept)
+            _mask_variant(found, index, item, message_ref_of(row, item), changed)
             for index, item in enumerate(messages)
         ]
         same = all(item is before for item, before in zip(items, messages, strict=True))
@@ -76,40 +70,6 @@ def drop_variants(found: RowFindings, changed: Collection[MessageRef]) -> None:
             for ref, item in zip(refs, messages, strict=True)
         ]
         found.values[column] = with_references(value, items)
-
-
-def only_drops_from_window(found: RowFindings) -> bool:
-    """Return whether the changes of a row only remove variants from an agent's window.
-
-    The next run replaces the window, so that a legal hold does not keep it.
-    """
-    if not isinstance(found.copy.row, SessionAgent) or found.values.keys() != {"window"}:
-        return False
-    before = references_in(found.copy.values["window"]) or []
-    after = references_in(found.values["window"]) or []
-    return len(before) == len(after) and all(
-        new is old or isinstance(new, list) for old, new in zip(before, after, strict=True)
-    )
-
-
-def variant_refs(row: VariantRow) -> set[MessageRef]:
-    """Return the messages of which a row has variants."""
-    items = references_in(getattr(row, variants_column(row))) or []
-    return {ref for item in items if (ref := message_ref_of(row, item)) is not None}
-
-
-def redacted_refs(using: str, refs: Collection[MessageRef]) -> set[MessageRef]:
-    """Return those of the messages that are redacted."""
-    wanted: dict[tuple[UUID | None, int], set[int]] = {}
-    for ref in refs:
-        wanted.setdefault((ref.agent, ref.branch), set()).add(ref.position)
-    redacted: set[MessageRef] = set()
-    for (agent, branch), positions in wanted.items():
-        messages = SessionMessage.objects.using(using).filter(agent=agent, branch=branch)
-        messages = messages.filter(message_id__in=positions, redacted_at__isnull=False)
-        there = messages.values_list("message_id", flat=True)
-        redacted |= {MessageRef(agent, branch, position) for position in there}
-    return redacted
 
 
 def _row_with_variants(found: RowFindings) -> VariantRow:
@@ -183,9 +143,8 @@ def _mask_variant(
     item: Any,
     ref: MessageRef | None,
     changed: Collection[MessageRef],
-    kept: Collection[MessageRef],
 ) -> Any:
-    if not isinstance(item, dict) or ref in kept:
+    if not isinstance(item, dict):
         return item
     row = _row_with_variants(found)
     place = found.place(variants_column(row))

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from django.db.models import Model
 
 from django_agent_sessions.models import (
+    HeldCopy,
     Label,
     MessageFeedback,
     Note,
@@ -26,7 +27,7 @@ from django_agent_sessions.models.access import reach_of
 from django_agent_sessions.models.permissions import REVIEWING
 
 _STATES: frozenset[type[Model]] = frozenset(
-    {SessionAgent, SessionMultiAgent, Snapshot, StoredObject}
+    {SessionAgent, SessionMultiAgent, Snapshot, StoredObject, HeldCopy}
 )
 
 

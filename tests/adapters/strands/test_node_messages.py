@@ -269,7 +269,7 @@ def test_a_legal_hold_keeps_the_state_and_refuses_the_redaction():
     (row,) = with_text("write is done")
     hold(row.session_id, reason="A case", actor=None)
 
-    with pytest.raises(LegalHoldError, match="release the hold first"):
+    with pytest.raises(LegalHoldError, match="under legal hold"):
         redact(row.session_id, WholeMessage(row.pk), reason="A request")
     assert transcript() == SAID
 

@@ -133,6 +133,6 @@ def test_under_legal_hold_a_comment_is_not_overwritten(rated):
     first, _second = rated
     Session.objects.update(legal_hold=True)
     before = list(MessageFeedback.objects.values())
-    with pytest.raises(LegalHoldError, match="comment"):
+    with pytest.raises(LegalHoldError, match="legal hold"):
         redact(first.session_id, WholeMessage(first.pk), reason="asked")
     assert list(MessageFeedback.objects.values()) == before

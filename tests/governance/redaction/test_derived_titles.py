@@ -10,8 +10,9 @@ from django_agent_sessions.exceptions import LegalHoldError
 from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.governance.redaction import Find, WholeMessage, redact
 from django_agent_sessions.interchange import JsonLines, export_sessions, import_sessions
-from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.models import HeldCopy, Session, SessionMessage
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.testing import columns_containing, files_containing
 from django_agent_sessions.values.owners import EVERYBODY
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -87,12 +88,13 @@ def test_a_legal_hold_refuses_a_redaction_that_would_empty_it(talk):
     assert (title(talk), message(talk).text) == ("An illness", WORDS)
 
 
-def test_a_title_that_a_legal_hold_kept_goes_when_it_is_released(talk):
+def test_a_title_that_a_guardrail_empties_under_legal_hold_goes_when_it_is_released(talk):
     store = SessionStore(owner=EVERYBODY)
     legal_hold.hold(talk.id, reason="case")
     agent = store.agents.open(talk, dialect="openai")
     store.messages.redact(agent, 0, {"role": "user", "content": "[gone]"}, reason="guardrail")
-    assert title(talk) == "An illness"
+    assert title(talk) == ""
+    assert "An illness" in str(list(HeldCopy.objects.values_list("content", flat=True)))
 
     legal_hold.release(talk.id, reason="closed")
-    assert title(talk) == ""
+    assert files_containing("An illness") == columns_containing("An illness") == []

@@ -5,18 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from functools import partial
 
 import pytest
 from django.apps import apps
 from django.db import OperationalError, connection, connections, models
-from django.utils import timezone
 
 from django_agent_sessions.exceptions import MatchesChangedError, SessionConflictError
-from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.governance.redaction import Detect, Find, WholeMessage, redact
-from django_agent_sessions.governance.redaction.originals import purge_originals
 from django_agent_sessions.governance.session_change import change, version_of
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage, Snapshot
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
@@ -213,28 +209,6 @@ def test_the_content_of_a_projects_own_model_is_redacted_with_the_session(
     assert (mine.note, other.note) == ("She said [REDACTED].", SECRET)
     assert [str(hit.place) for hit in done.hits] == [f"ticket {SECRET}, note"]
     assert [place.column for place in done.kept] == ["number"]
-
-
-def test_a_variant_that_is_purged_during_the_search_stays_away(
-    store, session, agent, during_search
-):
-    first = store.append(agent, said("alphaword"))
-    store.append(agent, said(SECRET))
-    variants = [
-        {"message": said("alphaword, shorter"), "position": 0},
-        {"message": said(f"{SECRET}, shorter")},
-    ]
-    Snapshot.objects.create(
-        session_id=session.id, agent_id=agent.id, snapshot_id="x", length=2, messages=variants
-    )
-    legal_hold.hold(session.id, reason="r")
-    redact(session.id, WholeMessage(first.id), reason="r")
-    legal_hold.release(session.id, reason="r")
-    during_search(lambda: purge_originals(before=timezone.now() + timedelta(days=1)))
-
-    redact(session.id, Detect(["interrupted"]), reason="r")
-
-    assert columns_containing("alphaword") == columns_containing(SECRET) == []
 
 
 @pytest.mark.skipif("connection.vendor != 'sqlite'", reason="the error is SQLite's")

@@ -1,0 +1,91 @@
+"""Keep what agents and guardrails overwrite under legal hold, until the hold is released."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Mapping
+from typing import Any
+from uuid import UUID
+
+from django.db import connections
+from django.db.models import Model
+from django.utils import timezone
+
+from django_agent_sessions.blobs import restore_binaries
+from django_agent_sessions.exceptions import BlobError
+from django_agent_sessions.models import HeldCopy, Session, SessionMessage
+from django_agent_sessions.models.content_columns import content_columns_of
+from django_agent_sessions.models.content_field import update_one
+from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.models.querysets import RowQuerySet
+
+from ._base import tracked_atomic
+from ._queries import session_rows
+
+
+def lock_without_key(using: str, session: UUID) -> Session | None:
+    """Lock the session's row against holds and redactions, but not against new rows of it."""
+    weaker = connections[using].features.has_select_for_no_key_update
+    return session_rows(using).filter(pk=session).select_for_update(no_key=weaker).first()
+
+
+def replace_state(
+    using: str,
+    session: UUID,
+    rows: RowQuerySet[Any],
+    content: Mapping[str, Any],
+    *,
+    epoch: int | None,
+) -> int:
+    """Replace the state of an agent or orchestrator, and keep the former under legal hold.
+
+    Returns 0 if the row does not exist, or the session has another redaction epoch.
+    """
+    with tracked_atomic(using):
+        locked = lock_without_key(using, session)
+        row = None if locked is None else rows.first()
+        if locked is None or row is None or epoch not in (None, locked.redaction_epoch):
+            return 0
+        if locked.legal_hold:
+            keep(using, session, row, content)
+        return update_one(rows, content, updated_at=timezone.now())
+
+
+def keep(using: str, session: UUID, row: Model | None, new: Mapping[str, Any]) -> None:
+    """Keep the columns of a row of a held and locked session whose content is overwritten."""
+    if row is None:
+        return
+    before = {name: _readable(getattr(row, name)) for name in new}
+    if lost := {name: value for name, value in before.items() if _has_other(value, new[name])}:
+        _insert(using, session, row, lost)
+
+
+def keep_messages(using: str, keys: Collection[UUID]) -> None:
+    """Keep messages of a held and locked session as they are, with their binaries."""
+    rows = SessionMessage.objects.using(using).filter(pk__in=keys).order_by("pk")
+    for row in rows.select_related("agent"):
+        shown = row.message if row.redact_message is None else row.redact_message
+        payload = _readable(shown)
+        # Of a lost file, the reference is what is left.
+        with contextlib.suppress(BlobError):
+            (payload,) = restore_binaries(using, row.session_id, [payload], row.agent.dialect)
+        _insert(using, row.session_id, row, {"message": payload})
+
+
+def _insert(using: str, session: UUID, row: Model, content: Mapping[str, Any]) -> None:
+    HeldCopy(
+        session_id=session, kind=content_columns_of(row).kind, row=row.pk, content=dict(content)
+    ).save(using=using, force_insert=True)
+
+
+def _has_other(before: Any, new: Any) -> bool:
+    """Return whether a value has content besides a snapshot's time and references to messages."""
+    if isinstance(before, list) and isinstance(new, list):
+        return any(item not in new for item in before if not isinstance(item, list))
+    if isinstance(before, Mapping) and isinstance(new, Mapping):
+        return {**before, "created_at": None} != {**new, "created_at": None}
+    return bool(before != new)
+
+
+def _readable(value: Any) -> Any:
+    return value.text if isinstance(value, CorruptPayload) else value
