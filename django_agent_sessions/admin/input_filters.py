@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.db.models import Q, QuerySet
-from django.db.models.fields.json import KeyTransform
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.dateparse import parse_date
@@ -23,7 +22,7 @@ from django.utils.translation import gettext_lazy as _
 from django_agent_sessions.conf import get_settings
 from django_agent_sessions.content import codec
 from django_agent_sessions.models import Session
-from django_agent_sessions.models.functions import IsJSONText
+from django_agent_sessions.models.functions import value_is, value_of
 from django_agent_sessions.models.querysets import is_valid_in_all_time_zones
 from django_agent_sessions.values.ids import first_id_for_time
 from django_agent_sessions.values.prices import UNITS
@@ -236,10 +235,10 @@ class MetadataFilter(InputFilter):
             if text := self.text(f"metadata_{key}"):
                 readable = self.readable.filter(queryset)
                 name = f"metadata_{number}"
-                condition = Q(IsJSONText("metadata", key), **{name: text})
+                condition = value_is(name, key, "metadata", text)
                 if (value := _scalar(text)) is not None:
-                    condition |= Q(**{name: value})
-                queryset = readable.alias(**{name: KeyTransform(key, "metadata")}).filter(condition)
+                    condition |= value_is(name, key, "metadata", value)
+                queryset = readable.alias(**{name: value_of(key, "metadata")}).filter(condition)
         return queryset
 
 

@@ -21,33 +21,70 @@ from django.db.models import (
     Value,
     Window,
 )
+from django.db.models.fields.json import KeyTransform
 from django.db.models.functions import Coalesce, RowNumber
 from django.db.models.lookups import Exact
 
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 
 
-class IsJSONText(Func):
-    """Whether the value of a key of a JSON object is a string.
+class _Name(str):
+    """A key that Django does not take for an index, if it consists of digits."""
 
-    SQLite and MariaDB find other values equal to their texts, too.
+    __slots__ = ()
+
+    def __int__(self) -> int:
+        raise ValueError("it is a name")
+
+
+def value_of(key: str, column: str) -> KeyTransform:
+    """Return the value of a key of a JSON object."""
+    value = KeyTransform(key, column)
+    value.key_name = _Name(key)
+    return value
+
+
+class HasTypeOf(Func):
+    """Whether the value of a key of a JSON object has the type of a value.
+
+    SQLite and MariaDB find some values equal to the texts of others.
     """
 
     output_field = BooleanField()
 
-    def __init__(self, column: str, key: str) -> None:
+    def __init__(self, key: str, column: str, value: Any) -> None:
         super().__init__(F(column), Value(f"$.{json.dumps(key)}"))
+        self._sqlite, self._mysql = _JSON_TYPES[type(value)]
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        template = "JSON_TYPE(%(expressions)s) = 'text'"
+        template = f"JSON_TYPE(%(expressions)s) IN {self._sqlite}"
         return self.as_sql(compiler, connection, template=template, **context)
 
     def as_mysql(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        template = "JSON_TYPE(JSON_EXTRACT(%(expressions)s)) = 'STRING'"
+        template = f"JSON_TYPE(JSON_EXTRACT(%(expressions)s)) IN {self._mysql}"
         return self.as_sql(compiler, connection, template=template, **context)
 
     def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
         return "TRUE", []
+
+
+_NUMBERS = ("('integer', 'real')", "('INTEGER', 'DOUBLE', 'DECIMAL')")
+_JSON_TYPES: dict[type, tuple[str, str]] = {
+    str: ("('text')", "('STRING')"),
+    bool: ("('true', 'false')", "('BOOLEAN')"),
+    int: _NUMBERS,
+    float: _NUMBERS,
+    list: ("('array')", "('ARRAY')"),
+    dict: ("('object')", "('OBJECT')"),
+    type(None): ("('null')", "('NULL')"),
+}
+
+
+def value_is(name: str, key: str, column: str, value: Any) -> Q:
+    """Return the condition that a key of a JSON object has a value, annotated as ``name``."""
+    if type(value) not in _JSON_TYPES:
+        return Q(**{name: value})
+    return Q(HasTypeOf(key, column, value), **{name: value})
 
 
 class OctetLength(Func):

@@ -22,13 +22,12 @@ from django.db.models import (
     UUIDField,
     Value,
 )
-from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 
 from django_agent_sessions.content import codec
 from django_agent_sessions.exceptions import AuditError, EncryptedSearchError
 from django_agent_sessions.models import deletion, holds
-from django_agent_sessions.models.functions import IsJSONText
+from django_agent_sessions.models.functions import value_is, value_of
 from django_agent_sessions.models.last_message import last_message_columns
 from django_agent_sessions.models.lifetimes import Lifetimes
 from django_agent_sessions.models.removed_messages import last_of, remember_removed
@@ -161,18 +160,21 @@ class SessionQuerySet(HeldQuerySet["tables.Session"]):
         return self.filter(reached(owner))
 
     def metadata(self, **values: Any) -> Self:
-        """Filter by values of the metadata: ``metadata(team="blue")``.
+        """Filter by values of the metadata, of the same type: ``metadata(team="blue")``.
 
-        Raises EncryptedSearchError if metadata is encrypted.
+        Raises:
+            EncryptedSearchError: Metadata is encrypted.
+            ValueError: A key contains a quotation mark or a backslash, which no path can have.
         """
         rows = self
         if codec.hides_metadata():
             raise EncryptedSearchError("metadata is encrypted, so it cannot be filtered")
         for key, value in values.items():
+            if '"' in key or "\\" in key:
+                raise ValueError("metadata() takes no key with a quotation mark or a backslash")
             name = f"metadata_value_{len(rows.query.annotations)}"
-            rows = rows.alias(**{name: KeyTransform(key, "metadata")}).filter(**{name: value})
-            if isinstance(value, str):
-                rows = rows.filter(IsJSONText("metadata", key))
+            rows = rows.alias(**{name: value_of(key, "metadata")})
+            rows = rows.filter(value_is(name, key, "metadata", value))
         return rows
 
     def with_last_message(self) -> Self:

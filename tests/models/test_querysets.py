@@ -146,6 +146,48 @@ def test_an_owner_who_is_nobody_in_particular_matches_nothing(ada, owner):
     assert not Session.objects.owned_by(owner).exists()
 
 
+VALUES = [
+    "true",
+    True,
+    False,
+    "false",
+    None,
+    "null",
+    1,
+    "1",
+    1.5,
+    ["a"],
+    '["a"]',
+    {"a": 1},
+    '{"a": 1}',
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_metadata_is_found_by_a_value_of_the_same_type(ada, value):
+    for number, each in enumerate(VALUES):
+        talk(ada, f"{number}", metadata={"key": each})
+
+    found = Session.objects.owned_by(ada).metadata(key=value).values_list("session_id", flat=True)
+    same = [n for n, each in enumerate(VALUES) if repr(each) == repr(value)]
+    assert [*found] == [f"{n}" for n in same]
+
+
+@pytest.mark.parametrize("key", ["42", "0", "a.b", "a__b", "x-y z", "$", "a[0]", "", "é"])
+def test_metadata_is_found_by_any_key(ada, key):
+    talk(ada, "a", metadata={key: "gold"})
+    talk(ada, "b", metadata={"other": "gold"})
+
+    [found] = Session.objects.owned_by(ada).metadata(**{key: "gold"})
+    assert found.session_id == "a"
+
+
+@pytest.mark.parametrize("key", ['say "hi"', "back\\slash"])
+def test_metadata_refuses_a_key_that_no_path_can_have(ada, key):
+    with pytest.raises(ValueError, match="no key with a quotation mark"):
+        Session.objects.owned_by(ada).metadata(**{key: "gold"})
+
+
 def test_metadata_is_found_by_several_values_in_one_statement(ada, django_assert_num_queries):
     talk(ada, "a", metadata={"team": "blue", "level": 2})
     talk(ada, "b", metadata={"team": "blue", "level": 3})

@@ -40,14 +40,12 @@ from .planted import METHODS, SECRETS, Planted, ask, body_of, recorded, routes, 
 pytestmark = pytest.mark.django_db
 
 
-def permission_sets() -> Iterator[frozenset[SessionPermission]]:
-    """None, reading, each with reading, all but each (so that none opens by itself), and all."""
-    yield NONE
-    yield ENOUGH
-    for one in SessionPermission:
-        yield frozenset({one}) if one in ENOUGH else ENOUGH | {one}
-        yield EVERY - {one}
-    yield EVERY
+def permission_sets(one: Ask) -> Iterator[frozenset[SessionPermission]]:
+    """None, reading, just what it needs, that and reading, all, and all but one that counts."""
+    counts = one.needs | one.owner_needs | ENOUGH | {STATE}
+    yield from {NONE, ENOUGH, one.needs, one.owner_needs, ENOUGH | one.needs, EVERY}
+    for permission in sorted(counts):
+        yield EVERY - {permission}
 
 
 def grant(user: Any, allowed: frozenset[SessionPermission]) -> APIClient:
@@ -133,7 +131,7 @@ def test_others_get_with_each_permission_what_it_opens_and_only_by_asking_for_ev
     few = (NONE, EVERY)
     assert wrong(one, planted, bob, few, owner=False, scope=None) == {}
     assert wrong(one, planted, bob, few, owner=False, scope="own") == {}
-    sets = few if one.route in OPEN_TO_ALL else permission_sets()
+    sets = few if one.route in OPEN_TO_ALL else permission_sets(one)
     assert wrong(one, planted, bob, sets, owner=False, scope="all") == {}
 
 
