@@ -6,6 +6,7 @@ import ast
 import asyncio
 import inspect
 import re
+from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock
@@ -54,7 +55,7 @@ def test_one_user_after_another_has_a_session_of_each_kind(ada, bob, monkeypatch
 def test_the_table_of_what_is_installed_counts_right():
     readme = (ROOT / "README.md").read_text()
     models = apps.get_app_config("agent_sessions").get_models(include_auto_created=True)
-    settings = re.findall(r"^    [A-Z_]+: ", inspect.getsource(conf), re.MULTILINE)
+    settings = fields(conf.AgentSessionsSettings)
     commands = [name for name, app in get_commands().items() if app == "django_agent_sessions"]
 
     assert f"{len(list(models))} tables" in readme

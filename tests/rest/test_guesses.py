@@ -147,14 +147,17 @@ def test_a_whole_message_leaves_what_others_say_about_it_unless_they_repeat_it(a
     assert GUESS in str(list(Note.objects.values_list("text", flat=True)))
 
 
-def test_under_a_legal_hold_what_is_hidden_does_not_stop_the_redaction_of_a_message(ada, planted):
-    planted.say({"role": "user", "content": [{"text": f"I am {GUESS}"}]})
+def test_under_a_legal_hold_a_refusal_tells_nothing_of_what_is_hidden(ada, planted):
+    client, before = client_of(ada), hidden_rows()
     legal_hold.hold(planted.session.id, reason="A lawsuit")
-    before, asked = hidden_rows(), {"find": GUESS, "reason": "asked"}
 
-    answer = client_of(ada).post(f"{planted.url}redact/", asked, format="json")
-
-    assert (answer.status_code, answer.json()["messages"]) == (200, 1)
+    for word in (WRONG, GUESS):
+        asked = {"find": word, "reason": "asked"}
+        answer = client.post(f"{planted.url}redact/", asked, format="json")
+        assert (answer.status_code, answer.json()["messages"]) == (200, 0)
+    planted.say({"role": "user", "content": [{"text": f"I am {GUESS}"}]})
+    asked = {"find": GUESS, "reason": "asked"}
+    assert client.post(f"{planted.url}redact/", asked, format="json").status_code == 409
     assert hidden_rows()[:-1] == before[:-1]
 
 
