@@ -54,7 +54,8 @@ class HasTypeOf(Func):
 
     def __init__(self, key: str, column: str, value: Any) -> None:
         super().__init__(F(column), Value(f"$.{json.dumps(key)}"))
-        self._sqlite, self._mysql = _JSON_TYPES[type(value)]
+        kind = next(kind for kind in _JSON_TYPES if isinstance(value, kind))
+        self._sqlite, self._mysql = _JSON_TYPES[kind]
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
         template = f"JSON_TYPE(%(expressions)s) IN {self._sqlite}"
@@ -71,6 +72,7 @@ class HasTypeOf(Func):
 _NUMBERS = ("('integer', 'real')", "('INTEGER', 'DOUBLE', 'DECIMAL')")
 _JSON_TYPES: dict[type, tuple[str, str]] = {
     str: ("('text')", "('STRING')"),
+    # Before int, of which it is a subclass.
     bool: ("('true', 'false')", "('BOOLEAN')"),
     int: _NUMBERS,
     float: _NUMBERS,
@@ -82,7 +84,7 @@ _JSON_TYPES: dict[type, tuple[str, str]] = {
 
 def value_is(name: str, key: str, column: str, value: Any) -> Q:
     """Return the condition that a key of a JSON object has a value, annotated as ``name``."""
-    if type(value) not in _JSON_TYPES:
+    if not isinstance(value, tuple(_JSON_TYPES)):
         return Q(**{name: value})
     return Q(HasTypeOf(key, column, value), **{name: value})
 

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
+from django.db.models.functions import Length
 from django.http import Http404, HttpResponse
 from django.utils.translation import gettext as _
 
@@ -16,7 +17,6 @@ from django_agent_sessions.content import exact_json
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import AuditEvent, HeldCopy
 from django_agent_sessions.models.fields import decode_payload
-from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.stored_text import StoredText
 
 from .json_tree import tree
@@ -57,7 +57,7 @@ def held_page(viewer: Viewer) -> HttpResponse:
 
 
 def _copies(rows: QuerySet[HeldCopy]) -> list[dict[str, Any]]:
-    size = OctetLength(StoredText("content"))
+    size = Length(StoredText("content"))
     columns = ("id", "kind", "row", "created_at", "size")
     found = rows.order_by("-id").annotate(size=size).values(*columns)[: COPIES_SHOWN + 1]
     copies: list[dict[str, Any]] = [{**row} for row in found]
@@ -67,9 +67,11 @@ def _copies(rows: QuerySet[HeldCopy]) -> list[dict[str, Any]]:
 
 
 def _content(rows: QuerySet[HeldCopy], key: UUID, size: int) -> str:
-    length = None if size <= PRETTY else HEAD
+    # All copies of a page together are as large as one payload that is shown in full.
+    length = None if size <= PRETTY // COPIES_SHOWN else HEAD
     stored = rows.filter(pk=key).values_list(StoredText("content", length=length), flat=True)
     text = stored.first() or ""
     if length is None:
         return tree(decode_payload(text))
-    return displayable(exact_json.without_hashes(text))
+    note = _("Shortened from %(count)s characters.") % {"count": size}
+    return f"{note} {displayable(exact_json.without_hashes(text))}"

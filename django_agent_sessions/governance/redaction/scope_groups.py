@@ -43,7 +43,6 @@ class ScopeGroups:
                 if isinstance(scope, Find):
                     self.named.append(new_finder)
             else:
-                assert scope.message is not None  # noqa: S101 - a scope without is session-wide
                 self.by_message.setdefault(message_key(scope.message), []).append(scope)
 
     def limited_to(self, texts: Collection[str]) -> ScopeGroups:

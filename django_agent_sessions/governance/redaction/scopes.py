@@ -98,12 +98,12 @@ Scope: TypeAlias = WholeMessage | Block | Span | Find | Detect
 """What to redact."""
 
 
-def message_key(message: MessageName) -> UUID:
+def message_key(message: MessageName | None) -> UUID:
     """Return the primary key of a message that a scope names."""
     if isinstance(message, MessageRecord | SessionMessage):
         return message.id
     try:
-        return message if isinstance(message, UUID) else UUID(message)
+        return message if isinstance(message, UUID) else UUID(message or "")
     except (AttributeError, TypeError, ValueError):
         raise RedactionScopeError(
             "a scope names no message: pass its record, its model instance, or its primary key"

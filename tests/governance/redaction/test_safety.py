@@ -174,6 +174,7 @@ def test_a_session_is_redacted_by_any_name_and_another_value_is_refused_without_
         (lambda: ["x"], "a list is no scope"),
         (lambda: WholeMessage(4711), "a scope names no message: pass its record"),  # type: ignore[arg-type] # wrong on purpose
         (lambda: WholeMessage("17"), "a scope names no message"),
+        (lambda: WholeMessage(None), "a scope names no message"),  # type: ignore[arg-type] # wrong on purpose
         (lambda: Find(4711), "the text to find is a int, not a str"),  # type: ignore[arg-type] # wrong on purpose
     ],
 )
