@@ -15,7 +15,7 @@ from django_agent_sessions.store import SessionStore
 from tests.admin.transcripts import said
 
 from .openapi import FILE
-from .planted import Planted, plant
+from .planted import Planted, plant_again
 
 
 @cache
@@ -101,4 +101,4 @@ def trip(ada) -> Talk:
 def planted(ada, settings) -> Planted:
     """Ada's session with a secret in each place; originals of redacted messages are kept."""
     settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True, "SHARE_LINKS": True}
-    return plant(ada)
+    return plant_again(ada)

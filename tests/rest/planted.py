@@ -7,14 +7,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from typing import Any
 from urllib.parse import quote
 
+from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from django_agent_sessions.content.codec import is_plain
 from django_agent_sessions.governance.redaction import WholeMessage, redact
 from django_agent_sessions.models import (
     AuditEvent,
@@ -121,23 +124,67 @@ def plant(owner: Any, name: str = "planted") -> Planted:
     store.feedback.save(rows[1].pk, -1, comment=COMMENT)
     store.feedback.save(rows[1].pk, 1, comment=REVIEW, source="reviewer", user="reviewer")
     reader = get_user_model().objects.create_user(f"{name}-reader", pk=READER_KEY)
-    participant = Participant.objects.create(session_id=record.id, user=reader, role="reader")
-    link = ShareLink.objects.create(
+    Participant.objects.create(session_id=record.id, user=reader, role="reader")
+    ShareLink.objects.create(
         session_id=record.id,
         token_hash=hash_of(TOKEN),
         expires_at=timezone.now() + timedelta(days=1),
     )
     store.snapshots.take(agent)
     store.branches.create(agent, name="aside")
+    return _planted(record.id)
+
+
+def _planted(session: Any) -> Planted:
     return Planted(
-        Session.objects.get(pk=record.id),
-        SessionAgent.objects.get(session=record.id),
-        SessionMultiAgent.objects.get(session=record.id),
-        list(rows.filter(branch=0)),
-        Snapshot.objects.get(session=record.id),
-        participant,
-        link,
+        Session.objects.get(pk=session),
+        SessionAgent.objects.get(session=session),
+        SessionMultiAgent.objects.get(session=session),
+        list(SessionMessage.objects.filter(session=session, branch=0).order_by("message_id")),
+        Snapshot.objects.get(session=session),
+        Participant.objects.get(session=session),
+        ShareLink.objects.get(session=session),
     )
+
+
+@cache
+def _made(owner: Any) -> tuple[Any, list[str]]:
+    """Makes the session of an owner's key, and gives the SQL that writes its rows again."""
+    before = _dump()
+    planted = plant(get_user_model().objects.get(pk=owner))
+    return planted.session.pk, [insert for insert in _dump() if insert not in before]
+
+
+def _dump() -> list[str]:
+    inserts = []
+    with connection.cursor() as cursor:
+        for model in (get_user_model(), *apps.get_app_config("agent_sessions").get_models()):
+            table = model._meta.db_table
+            values = " || ',' || ".join(
+                f'quote("{field.column}")' for field in model._meta.concrete_fields
+            )
+            names = ", ".join(f'"{field.column}"' for field in model._meta.concrete_fields)
+            cursor.execute(f'SELECT {values} FROM "{table}"')
+            inserts += [
+                f'INSERT INTO "{table}" ({names}) VALUES ({row})' for (row,) in cursor.fetchall()
+            ]
+    return inserts
+
+
+def plant_again(owner: Any) -> Planted:
+    """Makes the session once in a process, and writes its rows again for each later test.
+
+    More than a thousand tests start from it. Sealed content is of one test's keys, and only
+    SQLite gives a row as SQL: else each test makes the session anew.
+    """
+    if connection.vendor != "sqlite" or not is_plain() or Session.objects.exists():
+        return plant(owner)
+    session, inserts = _made(owner.pk)
+    if not Session.objects.exists():
+        with connection.cursor() as cursor:
+            for insert in inserts:
+                cursor.execute(insert)
+    return _planted(session)
 
 
 def routes(patterns: Any = None, before: str = "") -> Iterator[str]:
