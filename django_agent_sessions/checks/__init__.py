@@ -3,13 +3,13 @@
 from .api import check_api_apps
 from .blob_storage import check_blob_prefix, check_blob_storage, check_orphaned_blobs
 from .databases import (
-    check_audit_trigger,
     check_character_sets,
     check_full_text_configuration,
     check_full_text_search,
     check_routers,
     check_sessions_left_behind,
     check_storage,
+    check_triggers,
 )
 from .limits import check_proxies, check_quotas, check_throttles
 from .settings import (
@@ -25,7 +25,6 @@ from .settings import (
 __all__ = [
     "check_access",
     "check_api_apps",
-    "check_audit_trigger",
     "check_blob_prefix",
     "check_blob_storage",
     "check_character_sets",
@@ -44,4 +43,5 @@ __all__ = [
     "check_settings",
     "check_storage",
     "check_throttles",
+    "check_triggers",
 ]

@@ -154,25 +154,25 @@ _NO_EMOJI = (
 @register(Tags.database)
 @requires_valid("DATABASE")
 @_asking_database
-def check_audit_trigger(alias: str, **kwargs: Any) -> list[CheckMessage]:
-    """Check that PostgreSQL's trigger protects the audit trail.
+def check_triggers(alias: str, **kwargs: Any) -> list[CheckMessage]:
+    """Check that PostgreSQL's triggers protect the audit trail and sessions under legal hold.
 
     Queries the database, and so runs with ``migrate`` and ``check --database``. A warning, because
     an error would stop the migrations of the whole project.
     """
-    from django_agent_sessions.sql.audit_trigger import trigger_problem
+    from django_agent_sessions.sql.triggers import TRIGGERS, trigger_problem
 
-    problem = trigger_problem(alias)
-    if not problem:
-        return []
     return [
         CheckWarning(
-            f"The trigger that protects the audit trail in {alias!r} is {problem}: users "
-            "with access by SQL can change or delete audit events",
+            f"The trigger {trigger.name} that protects {trigger.protects} in {alias!r} is "
+            f"{problem}: users with access by SQL can change or delete them",
             hint="Run manage.py agent_sessions_check --fix as the owner of the tables, and find "
-            "out who did it: the audit trail is not reliable for the time without the trigger.",
+            f"out who did it: {trigger.protects} are not reliable for the time without the "
+            "trigger.",
             id="agent_sessions.W013",
         )
+        for trigger in TRIGGERS
+        if (problem := trigger_problem(alias, trigger))
     ]
 
 

@@ -17,6 +17,7 @@ from django_agent_sessions.models import AuditEvent, HeldCopy, Session
 from django_agent_sessions.models.deletion import ENCRYPTED, TOMBSTONE_NAMESPACE, LockedSessions
 from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.models.session_names import SessionName, session_key
+from django_agent_sessions.sql.triggers import permit_change
 
 if TYPE_CHECKING:
     from .session_change import SessionChange
@@ -55,6 +56,7 @@ def set_locked(sessions: Sequence[Session], held: bool, *, using: str) -> None:
     Each is recorded for the actor of ``audit.acting``.
     """
     keys = [session.pk for session in sessions]
+    permit_change(using, [] if held else keys)
     # In this order: MariaDB computes with the values that it has set before.
     Session.objects.using(using).filter(pk__in=keys).update_locked(
         header_change=F("change") + 1,
@@ -128,6 +130,7 @@ def _set(
         # Deleting content reads the flag under a lock of this row, which excludes this lock.
         rows = Session.objects.using(current.using).filter(pk=pk)
         number = row.change + 1
+        permit_change(current.using, [] if held else [pk])
         rows.update_locked(
             legal_hold=held, change=number, header_change=number, updated_at=timezone.now()
         )

@@ -16,7 +16,7 @@ from django_agent_sessions.content import codec
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.models import Session, StoredObject
-from django_agent_sessions.sql.audit_trigger import trigger_problem
+from django_agent_sessions.sql.triggers import TRIGGERS, trigger_problem
 from django_agent_sessions.store.locking import tracked_atomic, write
 
 from . import repair
@@ -223,10 +223,11 @@ class Check:
         without_session = StoredObject.objects.using(alias).filter(session=None)
         yield from map(Result, check_stored_objects(without_session))
         yield from map(Result, check_usage(alias, self._days, self._counted))
-        if problem := trigger_problem(alias):
-            reason = repair.create_audit_trigger(alias, problem) if self.mend else ""
-            mended = self.mend and not reason
-            yield Result(Finding(Kind.AUDIT_TRIGGER, detail=problem), mended, reason)
+        for trigger in TRIGGERS:
+            if problem := trigger_problem(alias, trigger):
+                reason = repair.recreate_trigger(alias, trigger, problem) if self.mend else ""
+                found = Finding(Kind.TRIGGER, detail=f"{trigger.name}: {problem}")
+                yield Result(found, self.mend and not reason, reason)
         yield from self._check_files_to_delete(alias)
         if self.files:
             findings, deleted = check_storage_files(alias, mend=self.mend)

@@ -114,11 +114,11 @@ class Kind(Enum):
     )
     USAGE = _KindInfo("usage", Severity.WARNING, False, "usage figures do not match the messages")
     # --- audit
-    AUDIT_TRIGGER = _KindInfo(
-        "audit-trigger",
+    TRIGGER = _KindInfo(
+        "trigger",
         Severity.ERROR,
         True,
-        "PostgreSQL's trigger that protects the audit trail is not in force",
+        "a trigger of PostgreSQL that protects audit events or legal holds is not in force",
     )
     LEASE = _KindInfo("lease", Severity.NOTE, True, "a lease expired long ago")
 

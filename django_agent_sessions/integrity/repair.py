@@ -27,7 +27,7 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.functions import error_count, message_count, one_row_each
-from django_agent_sessions.sql import audit_trigger
+from django_agent_sessions.sql.triggers import Trigger, create_trigger
 from django_agent_sessions.store.contents import replace_derived
 from django_agent_sessions.values.token_counts import TokenCounts
 
@@ -81,15 +81,15 @@ def _repair_kind(using: str, session: UUID, kind: Kind, findings: Sequence[Findi
         return _UNDECRYPTABLE
 
 
-def create_audit_trigger(using: str, problem: str) -> str:
-    """Create the audit trail's trigger and record it; return the reason if the user may not."""
+def recreate_trigger(using: str, trigger: Trigger, problem: str) -> str:
+    """Create a trigger again and record it; return the reason if the user may not."""
     try:
         with transaction.atomic(using):
-            audit_trigger.create_trigger(using)
+            create_trigger(using, trigger)
             audit.record_checked(
                 AuditEvent.Action.REPAIRED,
                 actor=REPAIR_ACTOR,
-                details={"trigger": problem},
+                details={"trigger": f"{trigger.name}: {problem}"},
                 using=using,
             )
     except DatabaseError as error:

@@ -9,7 +9,7 @@ import django_agent_sessions.models.fields
 import django_agent_sessions.models.sessions
 import django_agent_sessions.models.users
 import django_agent_sessions.values.ids
-from django_agent_sessions.sql.audit_trigger import CREATE_TRIGGER, DROP_TRIGGER
+from django_agent_sessions.sql.triggers import AUDIT
 
 # Messages are added at the end of these indexes, so the space that PostgreSQL reserves in each page
 # by default would never be used.
@@ -24,12 +24,12 @@ def fill_indexes(apps, schema_editor):
 
 def create_trigger(apps, schema_editor):
     if schema_editor.connection.vendor == "postgresql":
-        schema_editor.execute(CREATE_TRIGGER)
+        schema_editor.execute(AUDIT.create)
 
 
 def drop_trigger(apps, schema_editor):
     if schema_editor.connection.vendor == "postgresql":
-        schema_editor.execute(DROP_TRIGGER)
+        schema_editor.execute(AUDIT.drop)
 
 
 class Migration(migrations.Migration):

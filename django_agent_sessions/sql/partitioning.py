@@ -82,7 +82,7 @@ class PartitionMessages(Operation):
 
 
 def _rebuild(editor: BaseDatabaseSchemaEditor, table: str, partitions: int | None) -> None:
-    """Create the table again, with the same columns, indexes, constraints and grants."""
+    """Create the table again, with the same columns, indexes, constraints, triggers and grants."""
     quote = editor.connection.ops.quote_name
     name, old = quote(table), quote(f"{table}_old")
     with editor.connection.cursor() as cursor:
@@ -95,6 +95,8 @@ def _rebuild(editor: BaseDatabaseSchemaEditor, table: str, partitions: int | Non
         indexes = [definition for (definition,) in cursor.fetchall()]
         cursor.execute(_GRANTS, [name])
         grants = cursor.fetchall()
+        cursor.execute(_TRIGGERS, [name])
+        triggers = [definition for (definition,) in cursor.fetchall()]
         cursor.execute(f"ALTER TABLE {name} RENAME TO {old}")
         like = f"LIKE {old} INCLUDING DEFAULTS INCLUDING STORAGE INCLUDING COMMENTS"
         if partitions is None:
@@ -120,6 +122,8 @@ def _rebuild(editor: BaseDatabaseSchemaEditor, table: str, partitions: int | Non
         for definition in indexes:
             # PostgreSQL's definition has ONLY, which would leave out the partitions.
             cursor.execute(definition.replace(" ON ONLY ", " ON ", 1))
+        for definition in triggers:
+            cursor.execute(definition)
         for grantee, privilege in grants:
             cursor.execute(f"GRANT {privilege} ON {name} TO {grantee}")
         cursor.execute(f"ANALYZE {name}")
@@ -148,6 +152,11 @@ _INDEXES = """
 SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = %s::regclass
 AND indexrelid NOT IN (SELECT conindid FROM pg_constraint WHERE conrelid = indrelid)
 ORDER BY indexrelid
+"""
+
+_TRIGGERS = """
+SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid = %s::regclass AND NOT tgisinternal
+ORDER BY tgname
 """
 
 _GRANTS = """

@@ -18,6 +18,7 @@ from django_agent_sessions.models.content_columns import content_columns_of
 from django_agent_sessions.models.content_field import update_one
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.querysets import RowQuerySet
+from django_agent_sessions.sql.triggers import permit_change
 
 from ._base import tracked_atomic
 from ._queries import session_rows
@@ -76,6 +77,7 @@ def _insert(using: str, session: UUID, row: Model, content: Mapping[str, Any]) -
     HeldCopy(
         session_id=session, kind=content_columns_of(row).kind, row=row.pk, content=dict(content)
     ).save(using=using, force_insert=True)
+    permit_change(using, [session])
 
 
 def _has_other(before: Any, new: Any) -> bool:

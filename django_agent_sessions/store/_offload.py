@@ -18,6 +18,7 @@ from django_agent_sessions.exceptions import AgentSessionsError, BlobError, Conf
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.content_field import sealed_columns
 from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.sql.triggers import permit_change
 
 from ._base import tracked_atomic, write
 from .locking import lock_session
@@ -126,6 +127,7 @@ def _move(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef]:
         with uploads.attempt(), tracked_atomic(using):
             lock_session(using, row.session_id)
             uploads.store()
+            permit_change(using, [row.session_id])
             unchanged = rows.filter(revision=row.revision, redacted_at=row.redacted_at)
             sealed = sealed_columns(SessionMessage, key, lighter.columns, row.session_id)
             if not unchanged.update_locked(**sealed):

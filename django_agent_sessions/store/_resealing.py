@@ -25,6 +25,7 @@ from django_agent_sessions.models.content_columns import content_columns_of, con
 from django_agent_sessions.models.content_field import ContentField
 from django_agent_sessions.models.fields import decode_payload
 from django_agent_sessions.models.shared_text import with_text
+from django_agent_sessions.sql.triggers import permit_change
 
 from ._object_bytes import COLUMN as PART_COLUMN
 from ._object_bytes import holder_of_object
@@ -129,6 +130,7 @@ def _reseal_texts(
     while rows := _rows(connection, sql, key_column, last, condition):
         last = rows[-1][0]
         updates = []
+        sessions = []
         for row in rows:
             key = pk.to_python(row[0])
             before = dict(zip(names, row[1 : len(names) + 1], strict=True))
@@ -146,7 +148,8 @@ def _reseal_texts(
                 continue
             if after:
                 updates.append((row[0], before, after))
-        yield len(rows), _write(using, table, key_column, updates)
+                sessions.append(row[0] if model is Session else holder)
+        yield len(rows), _write(using, table, key_column, updates, sessions)
 
 
 def _resealed(key: UUID, fields: Sequence[ContentField], texts: Changes, holder: Holder) -> Changes:
@@ -269,9 +272,16 @@ def _rows(
 
 
 def _write(
-    using: str, table: str, key_column: str, updates: Sequence[tuple[Any, Changes, Changes]]
+    using: str,
+    table: str,
+    key_column: str,
+    updates: Sequence[tuple[Any, Changes, Changes]],
+    sessions: Sequence[Any] = (),
 ) -> int:
-    """Write rows that are still what was read; return how many were."""
+    """Write rows that are still what was read; return how many were.
+
+    Their sessions may be under legal hold: the content stays the same.
+    """
     if not updates:
         return 0
     connection = connections[using]
@@ -281,6 +291,7 @@ def _write(
     )
     written = 0
     with secure_delete(using), transaction.atomic(using), connection.cursor() as cursor:
+        permit_change(using, sessions)
         for key, before, after in updates:
             sets = ", ".join(f"{_quoted(connection, name)} = %s" for name in after)
             conditions = [f"{key_column} = %s"]

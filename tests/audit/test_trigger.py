@@ -9,9 +9,9 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 
 from django_agent_sessions import audit
-from django_agent_sessions.checks import check_audit_trigger
+from django_agent_sessions.checks import check_triggers
 from django_agent_sessions.models import AuditEvent, Session
-from django_agent_sessions.sql.audit_trigger import trigger_problem
+from django_agent_sessions.sql.triggers import AUDIT, trigger_problem
 from tests.integrity.running import check
 
 pytestmark = pytest.mark.django_db
@@ -58,32 +58,35 @@ def damaged(request):
 
 
 def test_a_trigger_in_force_is_no_finding():
-    assert trigger_problem("default") == ""
-    assert check_audit_trigger(None, databases=["default"]) == []
+    assert trigger_problem("default", AUDIT) == ""
+    assert check_triggers(None, databases=["default"]) == []
     assert check() == ([], check()[1])
 
 
 @pytest.mark.parametrize("damaged", DAMAGES, indirect=True)
 def test_a_trigger_that_is_not_in_force_is_reported_and_created_again(damaged):
-    (warning,) = check_audit_trigger(None, databases=["default"])
+    (warning,) = check_triggers(None, databases=["default"])
     assert warning.id == "agent_sessions.W013"
     assert f"is {damaged}" in warning.msg
     assert "agent_sessions_check --fix" in str(warning.hint)
     found, _ = check()
     assert [(finding["code"], finding["detail"]) for finding in found] == [
-        ("audit-trigger", damaged)
+        ("trigger", f"{NAME}: {damaged}")
     ]
 
     found, summary = check("--fix")
 
-    assert [(finding["code"], finding["mended"]) for finding in found] == [("audit-trigger", True)]
+    assert [(finding["code"], finding["mended"]) for finding in found] == [("trigger", True)]
     assert summary["left"] == 0
-    assert trigger_problem("default") == ""
+    assert trigger_problem("default", AUDIT) == ""
     assert check()[0] == []
     with pytest.raises(DatabaseError, match="only ever added"), transaction.atomic():
         execute(f"DELETE FROM {TABLE}")
     event = AuditEvent.objects.get(action=AuditEvent.Action.REPAIRED)
-    assert (event.actor, event.details) == ("agent_sessions_check", {"trigger": damaged})
+    assert (event.actor, event.details) == (
+        "agent_sessions_check",
+        {"trigger": f"{NAME}: {damaged}"},
+    )
 
 
 @pytest.mark.parametrize("damaged", ["dropped"], indirect=True)
@@ -92,8 +95,8 @@ def test_people_are_told_what_is_wrong_and_what_to_do(damaged):
     with pytest.raises(CommandError, match="1 finding left"):
         call_command("agent_sessions_check", stdout=out, stderr=io.StringIO())
 
-    assert "error   audit-trigger: PostgreSQL's trigger that protects the audit" in out.getvalue()
-    assert "(missing)" in out.getvalue()
+    assert "error   trigger: a trigger of PostgreSQL that protects audit events" in out.getvalue()
+    assert f"({NAME}: missing)" in out.getvalue()
 
 
 @pytest.mark.parametrize("damaged", ["dropped"], indirect=True)
@@ -115,8 +118,8 @@ def test_it_is_checked_where_all_sessions_are_and_where_the_database_is_asked(da
     assert Session.objects.count() == 1
 
     assert check("s")[0] == []
-    assert check_audit_trigger(None) == []
-    assert check_audit_trigger(None, databases=["other"]) == []
+    assert check_triggers(None) == []
+    assert check_triggers(None, databases=["other"]) == []
 
 
 # Only PostgreSQL has the trigger; what cannot run here is not collected.

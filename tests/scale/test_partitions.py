@@ -36,13 +36,14 @@ def _do(work: Any) -> None:
 
 
 def _definitions() -> list[tuple[str, str]]:
-    """Names and definitions of the table's constraints and indexes."""
+    """Names and definitions of the table's constraints, indexes and triggers."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint "
             "WHERE conrelid = %s::regclass UNION ALL SELECT indexname, indexdef FROM pg_indexes "
-            "WHERE tablename = %s ORDER BY 1, 2",
-            [TABLE, TABLE],
+            "WHERE tablename = %s UNION ALL SELECT tgname, pg_get_triggerdef(oid) FROM pg_trigger "
+            "WHERE tgrelid = %s::regclass AND NOT tgisinternal ORDER BY 1, 2",
+            [TABLE, TABLE, TABLE],
         )
         return list(cursor.fetchall())
 
