@@ -207,11 +207,18 @@ def find_link(token: str, *, using: str | None = None) -> ShareLink | None:
 
 
 @sync_only
-def owner_for(viewer: Any, session: SessionName, *, write: bool = False) -> Any:
-    """Return what to pass as ``owner`` to a store or an adapter, for a user who has access.
+def owner_for(viewer: Any, session: SessionName, *, write: bool = True) -> Any:
+    """Return what a user who has access passes as ``owner`` to a store or an adapter.
 
-    Owners and writers may write. Readers may read, and so may users whom the access rule permits
-    ``VIEW`` and ``READ``.
+    It is the owner's identity, with all of the owner's rights: neither the store nor an adapter
+    knows the user's role.
+
+    Args:
+        viewer: The user.
+        session: The session.
+        write: Whether the user may write, as the owner and writers may. With False also readers,
+            and users whom the access rule permits ``VIEW`` and ``READ``: write nothing with the
+            value that they get.
 
     Raises:
         SessionNotFoundError: The user has no such access to the session.

@@ -164,15 +164,18 @@ def test_sessions_by_metadata(ada, eve, client):
 
 
 def test_sharing_a_session(ada, eve):
-    session = make_session("Hello", owner=ada, session_id="talk")
+    session = make_session("Hello", owner=ada, session_id="talk", namespace="team")
     request = RequestFactory().get("/")
     request.user = ada
+    recipe = pasted("Sharing a session")
 
-    owner = pasted("Sharing a session")["share"](session, eve, request)
+    recipe["share"](session, eve, request)
 
-    assert SessionStore(owner=owner).get("talk").id == session.pk
+    assert [message.content for message in recipe["read_shared"](session, eve)] == [
+        {"role": "user", "content": [{"text": "Hello"}]}
+    ]
     with pytest.raises(SessionNotFoundError):
-        SessionStore(owner=eve).get("talk")
+        recipe["read_shared"](session, User.objects.create_user("bob"))
 
 
 def test_renaming_a_session(ada, eve):

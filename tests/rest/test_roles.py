@@ -504,12 +504,16 @@ def test_code_of_a_project_gets_the_owner_of_a_session_that_a_user_reaches(plant
     from django_agent_sessions.values.owners import NOBODY
 
     row, reader = planted.session, planted.participant.user
-    assert sharing.owner_for(ada, row, write=True) == ada.pk
-    assert SessionStore(owner=sharing.owner_for(reader, row)).get("planted").id == row.pk
-    for user, write in ((reader, True), (bob, False), (AnonymousUser(), False)):
+    root = get_user_model().objects.create_superuser("root")
+    assert sharing.owner_for(ada, row) == ada.pk
+    assert sharing.owner_for(reader, row, write=False) == ada.pk
+    assert sharing.owner_for(root, row, write=False) == ada.pk
+    asked: list[tuple[Any, dict[str, bool]]] = [(reader, {}), (reader, {"write": True})]
+    asked += [(root, {}), (bob, {"write": False}), (AnonymousUser(), {"write": False})]
+    for user, write in asked:
         with pytest.raises(SessionNotFoundError):
-            sharing.owner_for(user, row, write=write)
-    assert sharing.owner_for(get_user_model().objects.create_superuser("root"), row) == ada.pk
-    Session.objects.update(owner=None)
+            sharing.owner_for(user, row, **write)
     sharing.add_participant(row.pk, bob, "writer")
-    assert sharing.owner_for(bob, Session.objects.get(), write=True) is NOBODY
+    assert sharing.owner_for(bob, row) == ada.pk
+    Session.objects.update(owner=None)
+    assert sharing.owner_for(bob, Session.objects.get()) is NOBODY
