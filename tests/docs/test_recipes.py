@@ -39,7 +39,6 @@ from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.interchange.source_registry import SOURCES
 from django_agent_sessions.models import Session
 from django_agent_sessions.signals import messages_added
-from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import make_session
 from tests.processes import ROOT, unmeasured
 
