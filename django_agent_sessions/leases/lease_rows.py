@@ -105,7 +105,7 @@ def check_no_transaction(using: str, session: UUID) -> bool:
         f"the lease of session {session} cannot be acquired inside a transaction: other processes "
         "would not see it or the run's messages before the commit. Begin the run outside of "
         "transaction.atomic(); with ATOMIC_REQUESTS, decorate the view with "
-        "transaction.non_atomic_requests"
+        f"transaction.non_atomic_requests(using={using!r})"
     )
 
 

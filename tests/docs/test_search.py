@@ -41,6 +41,11 @@ def test_a_subject_is_found_first_in_its_guide(site) -> None:
     assert "agent_sessions.redact" in titles
 
 
+@pytest.mark.parametrize("query", ["custom user model", "AUTH_USER_MODEL", "uuid user"])
+def test_what_users_a_project_may_have_is_found(site, query: str) -> None:
+    assert "Settings (reference)" in found(site, query)[:5]
+
+
 @pytest.mark.parametrize("name", ["DjangoSessionManager", "BLOB_PREFIX", "agent_sessions_prune"])
 def test_a_name_is_found_first_in_the_reference(site, name: str) -> None:
     assert found(site, name)[0].rpartition(".")[2] == name

@@ -271,7 +271,8 @@ def test_tools_are_within_their_run_and_other_tasks_are_not(session):
 
 
 def test_in_a_transaction_it_says_what_to_do(session):
-    with transaction.atomic(), pytest.raises(ConfigurationError, match="non_atomic_requests"):
+    decorator = rf"non_atomic_requests\(using='{connection.alias}'\)"
+    with transaction.atomic(), pytest.raises(ConfigurationError, match=decorator):
         leases.acquire(session)
     assert RunLease.objects.count() == 0
 
