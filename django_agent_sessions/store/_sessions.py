@@ -35,7 +35,14 @@ from django_agent_sessions.values.records import (
 from ._agents import agent_record, new_agent
 from ._base import retry_reads, tracked_atomic, write
 from ._context import StorePart, twin
-from ._first_write import FirstWrite, insert_session, new_session, session_record, tell_created
+from ._first_write import (
+    FirstWrite,
+    insert_session,
+    log_unused_metadata,
+    new_session,
+    session_record,
+    tell_created,
+)
 from ._forks import copy_session
 from ._mask_on_write import prepare_metadata, prepare_title
 from ._queries import session_rows
@@ -231,13 +238,14 @@ class Sessions(StorePart):
 
     @retry_reads
     def find_with_agent(
-        self, session_id: str, agent_id: str
+        self, session_id: str, agent_id: str, *, metadata: Mapping[str, Any] | None = None
     ) -> tuple[SessionRecord, AgentRecord] | None:
         """Read a session and one of its agents, in one query.
 
         Args:
             session_id: The session's id.
             agent_id: The agent's id.
+            metadata: Metadata for a new session: a warning is logged if the found one lacks it.
 
         Returns:
             The session and the agent; None if either does not exist.
@@ -257,7 +265,11 @@ class Sessions(StorePart):
         session, agent = found
         if not self._context.reach.includes(session.owner_id):
             raise self._context.not_found(session_id)
-        return None if agent is None else (session_record(session), agent_record(agent))
+        if agent is None:
+            return None
+        record = session_record(session)
+        log_unused_metadata(self._context, record, metadata)
+        return record, agent_record(agent)
 
     afind_with_agent = twin(find_with_agent)
 
@@ -306,12 +318,13 @@ class Sessions(StorePart):
 
     @retry_reads
     def find_with_agents(
-        self, session_id: str
+        self, session_id: str, *, metadata: Mapping[str, Any] | None = None
     ) -> tuple[SessionRecord, builtins.list[AgentRecord], bool] | None:
         """Read a session and all its agents, in one query.
 
         Args:
             session_id: The session's id.
+            metadata: Metadata for a new session: a warning is logged if the found one lacks it.
 
         Returns:
             The session, its agents, oldest first, and whether it has orchestrators; None if it
@@ -328,7 +341,9 @@ class Sessions(StorePart):
         session, agents, has_orchestrators = found
         if not self._context.reach.includes(session.owner_id):
             raise self._context.not_found(session_id)
-        return session_record(session), [agent_record(row) for row in agents], has_orchestrators
+        record = session_record(session)
+        log_unused_metadata(self._context, record, metadata)
+        return record, [agent_record(row) for row in agents], has_orchestrators
 
     afind_with_agents = twin(find_with_agents)
 

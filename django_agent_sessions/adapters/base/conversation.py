@@ -442,7 +442,11 @@ class ConversationSession(AdapterSession):
 
     def find(self) -> AgentRecord | None:
         """Find the agent; raise ``SessionNotFoundError`` if the session has another owner."""
-        found = self.store.sessions.find_with_agent(self.session_id, self.agent_id)
+        # An object that knows its conversation has told what of the metadata is not stored.
+        metadata = self._metadata if self.memory.found is None else None
+        found = self.store.sessions.find_with_agent(
+            self.session_id, self.agent_id, metadata=metadata
+        )
         if found is None:
             self.memory.found = None
             return None

@@ -93,8 +93,10 @@ class DjangoSession(RunStates):
         namespace: The namespace of session ids.
         scope: A second level below the namespace, such as a tenant; empty by default.
         session_settings: The default number of items to read; a dict with the same keys is allowed.
-        title: The title of a new session.
-        metadata: The metadata of a new session, as JSON.
+        title: The title of a new session. An existing session keeps its own, without a warning:
+            change it by ``SessionStore.sessions.update``.
+        metadata: The metadata of a new session, as JSON. An existing session keeps its own, and a
+            warning is logged if it lacks these values.
         using: The alias of the database. The default is the configured database, or the routers'
             choice at this time; with a callable owner, at each use.
         create: Whether the first item creates the session. The default is True, except with

@@ -103,8 +103,10 @@ class DjangoSessionManager(LocalSessionManager, DjangoSessionRepository):
             without an owner are reached and created; ``EVERYBODY`` reaches all sessions.
         namespace: The namespace of session ids.
         scope: A second level below the namespace, such as a tenant; empty by default.
-        title: The title of a new session.
-        metadata: The metadata of a new session, as JSON.
+        title: The title of a new session. An existing session keeps its own, without a warning:
+            change it by ``SessionStore.sessions.update``.
+        metadata: The metadata of a new session, as JSON. An existing session keeps its own, and a
+            warning is logged if it lacks these values.
         using: The alias of the database. The default is the configured database, or the routers'
             choice at this time.
         create: Whether a missing session is created. The default is True, except with

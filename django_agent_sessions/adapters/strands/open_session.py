@@ -58,7 +58,7 @@ class OpenSession(AdapterSession):
 
     def open_with_agents(self) -> tuple[list[AgentRecord], bool]:
         """Open the session; return its agents, and whether it has orchestrators."""
-        found = self.store.sessions.find_with_agents(self.session_id)
+        found = self.store.sessions.find_with_agents(self.session_id, metadata=self._metadata)
         if found is None:
             session = self.reopen()
             return self.store.agents.list(session), True

@@ -205,6 +205,23 @@ class TestRows:
 
         assert (await arun_orm(Session.objects.get)).title == "First"
 
+    async def test_metadata_for_a_session_that_exists_is_told_once(self, caplog):
+        await DjangoSession("s", metadata={"a": 1}).add_items([user("a")])
+        await DjangoSession("s", metadata={"a": 1}).get_items()
+        assert not caplog.messages
+
+        other = DjangoSession("s", metadata={"a": "SECRET"})
+        for _ in range(2):
+            await other.get_items()
+            await other.add_items([user("b")])
+
+        row = await arun_orm(Session.objects.get)
+        assert row.metadata == {"a": 1}
+        assert [message.partition(",")[0] for message in caplog.messages] == [
+            f"session {row.pk} exists"
+        ]
+        assert "SECRET" not in caplog.text
+
     async def test_clearing_keeps_the_session(self, session):
         await session.add_items([user("a"), user("b")])
         before = await arun_orm(Session.objects.get)

@@ -181,6 +181,29 @@ def test_a_title_and_metadata_are_those_of_the_first():
     assert (session.title, session.metadata) == ("First", {"a": 1})
 
 
+@pytest.mark.parametrize("loaded", [False, True])
+def test_metadata_for_a_session_that_exists_is_told_once(caplog, loaded):
+    def manager(value: Any) -> DjangoSessionManager:
+        if loaded:
+            return asyncio.run(DjangoSessionManager.load("s", metadata={"a": value}))
+        return DjangoSessionManager("s", metadata={"a": value})
+
+    for _ in range(2):
+        build("Hello.", session_manager=manager(1))("Hi")
+    assert not caplog.messages
+
+    agent = build("Hello.", "Fine.", session_manager=manager("SECRET"))
+    agent("Hi")
+    agent("How are you?")
+
+    session = Session.objects.get()
+    assert session.metadata == {"a": 1}
+    assert [message.partition(",")[0] for message in caplog.messages] == [
+        f"session {session.pk} exists"
+    ]
+    assert "SECRET" not in caplog.text
+
+
 def test_nothing_is_written_before_an_agent_is_built():
     DjangoSessionManager("s")
 
