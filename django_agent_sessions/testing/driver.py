@@ -99,7 +99,7 @@ class ExclusiveDriver(Driver, Protocol):
 
 
 class ToolCall(NamedTuple):
-    """A step of a scripted model that calls a tool."""
+    """A call of a tool by the scripted model of an :class:`AgentDriver`; no echo model takes it."""
 
     tool: str
     arguments: dict[str, Any]

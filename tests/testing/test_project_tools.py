@@ -18,7 +18,7 @@ from django_agent_sessions.adapters.strands import echo as strands_echo
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.integrity import Check
 from django_agent_sessions.models import Session
-from django_agent_sessions.testing import make_session
+from django_agent_sessions.testing import ToolCall, make_session
 
 pytest_plugins = ["django_agent_sessions.testing.fixtures"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -68,6 +68,12 @@ def test_a_strands_agent_continues_a_made_session_with_the_echo_model():
     session.refresh_from_db()
     assert session.message_count == 4
     assert session.output_tokens
+
+
+@pytest.mark.parametrize("echo", [strands_echo, openai_echo])
+def test_an_echo_model_says_that_it_calls_no_tools(echo):
+    with pytest.raises(TypeError, match="texts, not with ToolCall"):
+        echo.EchoModel("Yes.", ToolCall("register", {}, "1"))
 
 
 def test_an_openai_agent_continues_a_made_session_with_the_echo_model():

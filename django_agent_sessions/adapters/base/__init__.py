@@ -10,6 +10,7 @@ from __future__ import annotations
 from .adapter_session import AdapterSession, Checkpoint, RollbackLog, check_dialect
 from .batch_append import PreparedBatch
 from .conversation import MAIN_AGENT, ConversationMemory, ConversationSession
+from .echo import texts_only
 from .exclusive import ExclusiveRuns
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "PreparedBatch",
     "RollbackLog",
     "check_dialect",
+    "texts_only",
 ]

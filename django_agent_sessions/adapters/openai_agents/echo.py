@@ -20,6 +20,7 @@ from openai.types.responses import (
 )
 from openai.types.responses.response_usage import InputTokensDetails, OutputTokensDetails
 
+from django_agent_sessions.adapters.base import texts_only
 from django_agent_sessions.content import dialects
 
 
@@ -27,11 +28,14 @@ class EchoModel(Model):
     """A model of the OpenAI Agents SDK that answers ``You said: …`` with the user's last text.
 
     Args:
-        *answers: The first answers, one text for each call.
+        *answers: The first answers, one text for each call. It calls no tools.
+
+    Raises:
+        TypeError: An answer is no text.
     """
 
     def __init__(self, *answers: str) -> None:
-        self._answers = list(answers)
+        self._answers = texts_only(answers)
 
     async def get_response(
         self,

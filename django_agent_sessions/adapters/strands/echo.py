@@ -10,6 +10,7 @@ from strands.models.model import Model
 from strands.types.content import Messages
 from strands.types.streaming import StreamEvent
 
+from django_agent_sessions.adapters.base import texts_only
 from django_agent_sessions.content import dialects
 
 
@@ -17,11 +18,14 @@ class EchoModel(Model):
     """A Strands model that answers ``You said: …`` with the user's last text.
 
     Args:
-        *answers: The first answers, one text for each call.
+        *answers: The first answers, one text for each call. It calls no tools.
+
+    Raises:
+        TypeError: An answer is no text.
     """
 
     def __init__(self, *answers: str) -> None:
-        self._answers = list(answers)
+        self._answers = texts_only(answers)
 
     def update_config(self, **model_config: Any) -> None:
         """Ignore the configuration."""
