@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import Error
@@ -22,9 +22,12 @@ from rest_framework.permissions import IsAuthenticated
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle, SimpleRateThrottle
 
-from .access import SessionAccess
+from django_agent_sessions.content.dialects import displayable
+
+from .access import SCOPE, SessionAccess
 from .parsers import SessionRequest, StrictJSONParser
 from .problems import PreconditionFailed, Unavailable, exception_handler
 from .schema import REASON, SessionSchema
@@ -32,6 +35,9 @@ from .serializers.fields import ReasonSerializer
 from .transactions import AtomicAPI
 
 logger = logging.getLogger("django_agent_sessions")
+
+_MAX_NAMES = 10
+_MAX_NAME_LENGTH = 100
 
 
 class ThrottleScope(StrEnum):
@@ -171,6 +177,12 @@ class SessionAPI(SessionAccess, AtomicAPI):
     metadata_class: Any = ViewMetadata
     throttle_scope: str | None = None
     filter_backends: Any = []
+    query_parameters: ClassVar[Collection[str]] = ()
+    """Query parameters that a subclass reads, beside those that its handlers describe."""
+
+    rejects_unknown_parameters: ClassVar[bool] = True
+    """Whether a query parameter that no handler reads is an error."""
+
     cache_failed = False
     # Set here, because the project's DEFAULT_SCHEMA_CLASS may be another one.
     schema = SessionSchema()
@@ -193,6 +205,49 @@ class SessionAPI(SessionAccess, AtomicAPI):
         """Run REST framework's checks with all arguments of the path."""
         match = request.resolver_match
         super().initial(request, *args, **(kwargs if match is None else match.kwargs))
+        if self.rejects_unknown_parameters:
+            self._check_parameters(request)
+
+    def _check_parameters(self, request: Any) -> None:
+        """Raise ``ValidationError`` for a query parameter that the request's handler ignores.
+
+        If a misspelled filter were ignored, the response would list everything; if ``dry_run`` were
+        ignored, which belongs into the body, the request would change what it was to preview.
+        """
+        method = request.method.lower()
+        # Those of all methods for OPTIONS; whatever is not allowed is a 405.
+        allowed = [name.lower() for name in self.allowed_methods]
+        methods = allowed if method == "options" else {method}.intersection(allowed)
+        if methods:
+            check_parameters(request, self._known_parameters(methods))
+
+    def _known_parameters(self, methods: Iterable[str]) -> set[str]:
+        """Return the query parameters that the handlers of some methods describe."""
+        known = {SCOPE, *self.query_parameters}
+        actions: Mapping[str, str] = getattr(self, "action_map", {})
+        for method in methods:
+            name = actions.get(method, "get" if method == "head" else method)
+            # A subclass that overrides a handler need not describe it again.
+            handlers = (vars(base).get(name) for base in type(self).__mro__)
+            described = (getattr(handler, "query_parameters", None) for handler in handlers)
+            known |= next((found for found in described if found is not None), set())
+            if name == "list":
+                known |= self._list_parameters()
+        return known
+
+    def _list_parameters(self) -> set[str]:
+        """Return the parameters of the view's pages and filters."""
+        view: Any = self
+        paginator = getattr(view, "paginator", None)
+        pages = () if paginator is None else paginator.get_schema_operation_parameters(view)
+        filters = getattr(getattr(view, "filterset_class", None), "base_filters", {})
+        # The filter reads all parameters such as `metadata[team]`, and rejects what is wrong.
+        deep = [name for name in view.request.query_params if name.startswith("metadata[")]
+        return {
+            *(page["name"] for page in pages),
+            *filters,
+            *(deep if "metadata" in filters else ()),
+        }
 
     def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
         """Return a request that also reads bodies of unknown length."""
@@ -255,6 +310,20 @@ class SessionAPI(SessionAccess, AtomicAPI):
         patch_vary_headers(response, ["Accept", "Authorization", "Cookie"])
         response["X-Content-Type-Options"] = "nosniff"
         return response
+
+
+def check_parameters(request: Any, known: Collection[str]) -> None:
+    """Raise ``ValidationError`` for unknown query parameters.
+
+    Those of Django REST framework itself are always known.
+    """
+    accepted = {*known, api_settings.URL_FORMAT_OVERRIDE, api_settings.VERSION_PARAM}
+    unknown = sorted(name for name in request.query_params if name not in accepted)
+    if unknown:
+        hint = f"Unknown parameter. The parameters are: {', '.join(sorted(known))}."
+        raise ValidationError(
+            {displayable(name)[:_MAX_NAME_LENGTH]: [hint] for name in unknown[:_MAX_NAMES]}
+        )
 
 
 def compute_etag(representation: Any) -> str:

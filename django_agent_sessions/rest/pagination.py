@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 from urllib.parse import urlencode
@@ -19,15 +19,12 @@ from django.core import signing
 from rest_framework.exceptions import ValidationError
 from rest_framework.pagination import BasePagination
 from rest_framework.response import Response
-from rest_framework.settings import api_settings
 
-from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.queries import message_pages
 from django_agent_sessions.queries.message_pages import MessagePage, MessageQuery
 from django_agent_sessions.queries.search import MAX_QUERY_LENGTH
 from django_agent_sessions.values.records import BranchRecord
 
-from .access import SCOPE
 from .converters import parse_uuid
 
 LIMIT, CURSOR, AFTER, BEFORE, AROUND, ORDER = (
@@ -48,8 +45,6 @@ QUERY = "q"
 
 _DIGITS = 6
 _RESULT = "one of the results"
-_MAX_NAMES = 10
-_MAX_NAME_LENGTH = 100
 _SALT = "django_agent_sessions.rest.cursor"
 
 
@@ -68,12 +63,6 @@ class KeysetPagination(BasePagination):
     places: ClassVar[tuple[str, ...]] = (AFTER,)
     """The query parameters that take a row's id."""
 
-    parameters: ClassVar[tuple[str, ...]] = ()
-    """Further query parameters of such a list.
-
-    The view's filters and its ``query_parameters`` are accepted as well; all others are rejected.
-    """
-
     next_url: str | None = None
     previous_url: str | None = None
 
@@ -82,7 +71,6 @@ class KeysetPagination(BasePagination):
         return page_size(request, self.default_limit, self.max_limit)
 
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> list[Any]:
-        self.reject_unknown_parameters(request, view)
         limit = self.limit(request)
         side, position = AFTER, self._position_of_id(request, queryset)
         if cursor := self.read_cursor(request):
@@ -126,18 +114,6 @@ class KeysetPagination(BasePagination):
 
     def _row_url(self, request: Any, side: str, row: Any) -> str:
         return self.cursor_url(request, side, *(getattr(row, name) for name in self.order))
-
-    def reject_unknown_parameters(self, request: Any, view: Any) -> None:
-        """Raise ``ValidationError`` for query parameters that this list does not read."""
-        filters = getattr(getattr(view, "filterset_class", None), "base_filters", {})
-        view_parameters = getattr(view, "query_parameters", ())
-        # The filter reads all parameters such as `metadata[team]`, and rejects what is wrong.
-        deep = [name for name in request.query_params if name.startswith("metadata[")]
-        deep = deep if "metadata" in filters else []
-        reject_unknown_parameters(
-            request,
-            [LIMIT, CURSOR, *self.places, *self.parameters, *filters, *deep, *view_parameters],
-        )
 
     def read_cursor(self, request: Any) -> list[Any] | None:
         """Return the cursor's position, or ``None``; raise if it is of another request."""
@@ -276,7 +252,6 @@ class SessionPagination(KeysetPagination):
     order = ("last_activity_at", "id")
     newest_first = True
     result_name = "session"
-    parameters = (QUERY,)
 
     def filter_beyond(self, rows: Any, position: Sequence[Any], ascending: bool) -> Any:
         return (rows.more_recent_than if ascending else rows.less_recent_than)(*position)
@@ -293,11 +268,9 @@ class MessagePagination(KeysetPagination):
     order = ("id",)
     max_limit = 200
     places = (AFTER, BEFORE, AROUND)
-    parameters: ClassVar[tuple[str, ...]] = (ORDER, QUERY, AGENT, RAW)
 
-    def read(self, request: Any, scope: MessageQuery, view: Any = None) -> MessagePage:
+    def read(self, request: Any, scope: MessageQuery) -> MessagePage:
         """Return a page's messages in the requested order, without their payloads."""
-        self.reject_unknown_parameters(request, view)
         limit = self.limit(request)
         order = request.query_params.get(ORDER, "asc")
         if order not in ("asc", "desc"):
@@ -340,12 +313,6 @@ class MessagePagination(KeysetPagination):
         if falling:
             return message_pages.last_page(scope, count=limit)
         return message_pages.first_page(scope, count=limit)
-
-
-class BranchMessagePagination(MessagePagination):
-    """Pages of one branch of a conversation."""
-
-    parameters = (ORDER, RAW)
 
 
 def page_size(request: Any, default: int, most: int) -> int:
@@ -391,20 +358,3 @@ def boolean_parameter(request: Any, name: str) -> bool:
     if value not in ("true", "false"):
         raise ValidationError({name: ["Must be true or false."]})
     return bool(value == "true")
-
-
-def reject_unknown_parameters(request: Any, known: Iterable[str]) -> None:
-    """Raise ``ValidationError`` for an unknown parameter.
-
-    If a misspelled filter were ignored, the response would list everything.
-
-    ``scope`` and the parameters of Django REST framework are always accepted.
-    """
-    documented = sorted({*known, SCOPE})
-    accepted = {*documented, api_settings.URL_FORMAT_OVERRIDE, api_settings.VERSION_PARAM}
-    unknown = sorted(name for name in request.query_params if name not in accepted)
-    if unknown:
-        hint = f"Unknown parameter. The parameters are: {', '.join(documented)}."
-        raise ValidationError(
-            {displayable(name)[:_MAX_NAME_LENGTH]: [hint] for name in unknown[:_MAX_NAMES]}
-        )

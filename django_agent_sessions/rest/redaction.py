@@ -170,8 +170,10 @@ class RedactionRequest(StrictSerializer):
     detectors = serializers.ListField(
         child=DetectorField(max_length=100),
         required=False,
+        # Not for all detectors: a program's list may be empty by mistake.
+        min_length=1,
         max_length=100,
-        help_text="The names of the detectors to use, each once. Empty for all.",
+        help_text="The names of the detectors to use, each once.",
     )
     reason = ReasonField(
         help_text="The reason, kept in the audit trail. Required unless `dry_run`, by default."

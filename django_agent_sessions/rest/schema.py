@@ -57,12 +57,18 @@ def describe_view(**description: Any) -> Callable[[V], V]:
     """Describe a view or a handler with the arguments of drf-spectacular's ``extend_schema``.
 
     That decorator alone builds on the project's ``DEFAULT_SCHEMA_CLASS``, which may not be
-    drf-spectacular's.
+    drf-spectacular's. A request with a query parameter that its handler does not describe is
+    rejected.
     """
 
     def describe(view: Any) -> Any:
         if not inspect.isclass(view):
             view.kwargs = {"schema": SessionSchema, **getattr(view, "kwargs", {})}
+            view.query_parameters = frozenset(
+                parameter.name
+                for parameter in description.get("parameters", ())
+                if parameter.location == OpenApiParameter.QUERY
+            )
         return extend_schema(**description)(view)
 
     return describe
@@ -281,7 +287,8 @@ treats a session of another user as one that does not exist.
 * Timestamps are in UTC with milliseconds, such as `2026-01-02T03:04:05.678Z`.
 * Errors are problem details (`application/problem+json`): `detail` says what to do, `errors`
   which field is wrong and why. Errors never contain message text.
-* A request body with a field that is not described here is rejected.
+* A request with a query parameter, or a body with a field, that is not described here is
+  rejected.
 """
 
 DOCUMENT: dict[str, Any] = {

@@ -32,7 +32,7 @@ from django_agent_sessions.queries.message_pages import MessageQuery
 
 from .access import SCOPE_OWN
 from .base import FileNegotiation, SafeJSONRenderer, SessionAPI, SessionThrottle, ThrottleScope
-from .pagination import ORDER, MessagePagination
+from .pagination import MessagePagination
 from .schema import MESSAGE_PARAMETER, describe_view, operation
 from .serializers.fields import format_datetime
 from .serializers.messages import MessageSerializer
@@ -44,6 +44,10 @@ _POLICY = (
     "frame-ancestors 'none'"
 )
 _MESSAGE = UUID(int=0)
+_PAGES = [
+    OpenApiParameter(page["name"], page["schema"], description=page["description"])
+    for page in MessagePagination().get_schema_operation_parameters(None)
+]
 _TOKEN = OpenApiParameter("token", str, "path", description="The secret part of the link.")
 
 
@@ -160,12 +164,6 @@ class SharedAPI(SessionAPI):
         return response
 
 
-class SharedPagination(MessagePagination):
-    """Pages of the session of a link."""
-
-    parameters = (ORDER,)
-
-
 @describe_view(parameters=[_TOKEN], tags=["Sharing"])
 class SharedSessionView(SharedAPI, MessageListMixin, viewsets.GenericViewSet[Any]):
     """The session of a link: the title and a page of messages."""
@@ -174,13 +172,14 @@ class SharedSessionView(SharedAPI, MessageListMixin, viewsets.GenericViewSet[Any
 
     queryset = SessionMessage.objects.none()
     serializer_class = MessageSerializer
-    pagination_class = SharedPagination
+    pagination_class = MessagePagination
     renderer_classes: Any = [SafeJSONRenderer, SharedPageRenderer]
 
     @operation(
         "shared_retrieve",
         {200: (SharedSessionSerializer, "A page of the session.")},
         errors=(400, 404),
+        parameters=_PAGES,
     )
     def retrieve(self, request: Any, token: str) -> Response:
         """Return the session of a share link, with a page of its messages; without a login.

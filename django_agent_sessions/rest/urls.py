@@ -19,6 +19,8 @@ from django_agent_sessions.conf import raw_settings
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.values.chosen_classes import chosen_class
 
+from .access import SCOPE
+from .base import check_parameters
 from .problems import exception_handler
 from .routers import SessionRouter
 from .schema import DOCUMENT
@@ -29,6 +31,12 @@ app_name = "agent_sessions_api"
 
 class _SchemaView(AtomicAPI, SpectacularAPIView):
     """The OpenAPI document, with errors as problem details."""
+
+    def initial(self, request: Any, *args: Any, **kwargs: Any) -> None:
+        """Run REST framework's checks, and reject unknown query parameters."""
+        super().initial(request, *args, **kwargs)
+        # Clients send a scope to every URL.
+        check_parameters(request, ("lang", SCOPE, "version"))
 
     def get_exception_handler(self) -> Callable[..., Any]:
         return exception_handler

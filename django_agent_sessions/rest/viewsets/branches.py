@@ -24,10 +24,9 @@ from django_agent_sessions.queries.message_pages import MessageQuery
 from django_agent_sessions.rest.base import ThrottleScope, etag_response, require_match
 from django_agent_sessions.rest.changes import AgentAPI, named_by_fields
 from django_agent_sessions.rest.pagination import (
-    BranchMessagePagination,
     BranchPagination,
+    MessagePagination,
     SnapshotPagination,
-    reject_unknown_parameters,
 )
 from django_agent_sessions.rest.problems import Conflict, ReferenceNotFound
 from django_agent_sessions.rest.schema import (
@@ -234,7 +233,6 @@ class BranchViewSet(AgentAPI):
     @action(detail=False, methods=["get"], pagination_class=None)
     def compare(self, request: Any, agent_key: UUID) -> Response:
         """Compare the messages of two branches."""
-        reject_unknown_parameters(request, [_LEFT, _RIGHT])
         row, agent = self.find_agent(agent_key, SessionPermission.READ)
         left, right = (self._branch_parameter(request, name) for name in (_LEFT, _RIGHT))
         lengths = {branch.number: branch.length for branch in self.store().branches.list(agent)}
@@ -268,7 +266,7 @@ class BranchMessageViewSet(AgentAPI, MessageListMixin):
 
     queryset = SessionMessage.objects.none()
     serializer_class = MessageSerializer
-    pagination_class = BranchMessagePagination
+    pagination_class = MessagePagination
 
     @operation(
         "branches_messages",

@@ -86,7 +86,7 @@ class MessageListMixin(SessionAPI):
             authors=self.shows_authors,
         )
         scope = replace(scope_of(reading), eager=True)
-        window = view.paginator.read(self.request, scope, view=self)
+        window = view.paginator.read(self.request, scope)
         if window.rows:
             message_pages.read_payloads(scope, window.rows)
         if window.rows:
@@ -179,7 +179,7 @@ class MediaAPI(SessionAPI):
     def media_response(self, message: UUID) -> Any:
         """Return a file of a message, whose path the request has, and record the read."""
         request = self.request
-        path = _path(request)
+        path, download = _path(request), boolean_parameter(request, "download")
         session = self.session_of_message(message, SessionPermission.READ)
         row = self.read_message(session, message)
         _, dialect = MessageContext.of(session, self.using).agent_of(row)
@@ -187,7 +187,6 @@ class MediaAPI(SessionAPI):
         if part is None:
             raise Http404
         self.record_access(session, message, view="media")
-        download = request.query_params.get("download") == "true"
         content, media_type = part
         source = self._source(session, content)
         try:

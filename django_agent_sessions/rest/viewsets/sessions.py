@@ -45,7 +45,6 @@ from django_agent_sessions.rest.filters import SessionFilter, SessionFilterBacke
 from django_agent_sessions.rest.pagination import (
     SessionPagination,
     is_search,
-    reject_unknown_parameters,
     search_query,
 )
 from django_agent_sessions.rest.redaction import (
@@ -62,7 +61,6 @@ from django_agent_sessions.rest.schema import (
     IF_NONE_MATCH,
     METADATA_PARAMETER,
     NOT_MODIFIED,
-    REASON,
     REASON_PARAMETER,
     REDACT_SESSION,
     SCOPE_PARAMETERS,
@@ -146,7 +144,6 @@ class SessionViewSet(SessionDetailAPI):
         """
         more: dict[str, Any] = {}
         paginator: Any = self.paginator
-        paginator.reject_unknown_parameters(request, self)
         query = search_query(request)
         serializer = chosen_serializer(self.row_serializer_class)
         # A project's own serializer may read any attribute of the model.
@@ -217,7 +214,6 @@ class SessionViewSet(SessionDetailAPI):
 
         Send the ``ETag`` of the response as ``If-Match`` to change the session.
         """
-        reject_unknown_parameters(request, ())
         row = self.row_of(self.accessible_sessions(pk=session))
         self.record_access(row, view="session")
         return etag_response(request, self.representation(row))
@@ -346,7 +342,6 @@ class SessionViewSet(SessionDetailAPI):
     )
     def export(self, request: Any, session: UUID) -> Any:
         """Return the whole conversation as a file: Markdown for people, JSON Lines for programs."""
-        reject_unknown_parameters(request, ["as", REASON])
         form = request.query_params.get("as", _MARKDOWN)
         if form not in (_MARKDOWN, _JSONL):
             raise ValidationError({"as": [f"Must be {_MARKDOWN} or {_JSONL}."]})
@@ -390,7 +385,6 @@ class SessionViewSet(SessionDetailAPI):
 
         A message that several branches share is counted once.
         """
-        reject_unknown_parameters(request, ())
         row = self.session(session, SessionPermission.READ)
         self.record_access(row, view="usage")
         rows = SessionMessage.objects.using(self.using).filter(session=row)

@@ -53,6 +53,9 @@ class ChatSessionAPI(StreamingAPI):
     cache: ClassVar[str] = "default"
     """The alias of the cache through which processes share their claims."""
 
+    # Clients are not ours: they add parameters of their own.
+    rejects_unknown_parameters = False
+
     async def run_orm(self, function: Callable[..., Any], *args: Any) -> Any:
         """Run ORM code without blocking the event loop."""
         return await bridge.run_async(lambda: function(*args), using=self.using)

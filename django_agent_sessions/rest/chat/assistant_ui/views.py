@@ -72,6 +72,8 @@ class AssistantUIView(SessionAPI):
     """The base of the views: a thread is a session of the user, or shared with the user."""
 
     schema: Any = None
+    # Versions of the client add parameters of their own.
+    rejects_unknown_parameters = False
     content_negotiation_class: Any = AcceptNegotiation
 
     @property
