@@ -25,7 +25,7 @@ from django_agent_sessions.values.records import Append, SessionRecord, Usage, W
 from ._append import AppendWrite
 from ._base import in_caller_transaction, insert_unique, tracked_atomic, write
 from ._context import StoreContext
-from ._mask_on_write import prepare_metadata, prepare_title
+from ._mask_on_write import check_is_mapping, prepare_metadata, prepare_title
 from ._queries import agent_rows, lock_session_row
 from ._rows import total_usage
 
@@ -103,6 +103,8 @@ def log_unused_metadata(
 
     It is not merged: that would write back what was redacted or changed since.
     """
+    if metadata is not None:
+        check_is_mapping(metadata)
     # After a redaction the stored values differ, but were used.
     if not metadata or session.redaction_epoch or metadata.items() <= session.metadata.items():
         return
@@ -141,7 +143,7 @@ def new_session(
         session_type=session_type,
         owner_id=context.reach.owner_id,
         title=prepare_title(title),
-        metadata=prepare_metadata(metadata or {}, context.using),
+        metadata=prepare_metadata({} if metadata is None else metadata, context.using),
         created_at=now,
         updated_at=updated_at or now,
         last_activity_at=now,

@@ -38,6 +38,7 @@ def prepare_title(title: str) -> str:
 
 def prepare_metadata(metadata: Mapping[str, Any], using: str) -> dict[str, Any]:
     """Return masked metadata; raise PayloadError for values that the database would reject."""
+    check_is_mapping(metadata)
     cleaned = dict(mask_on_write(dict(metadata), free=True))
     try:
         text = json.dumps(cleaned, allow_nan=False)
@@ -47,6 +48,12 @@ def prepare_metadata(metadata: Mapping[str, Any], using: str) -> dict[str, Any]:
         _refuse_unstorable(cleaned)
     check_statement_size(using, [text])
     return cleaned
+
+
+def check_is_mapping(metadata: Any) -> None:
+    """Raise PayloadError for metadata that is no mapping."""
+    if not isinstance(metadata, Mapping):
+        raise PayloadError(f"metadata is a dict, not {type(metadata).__name__}; {{}} means none")
 
 
 def _refuse_unstorable(value: Any) -> None:

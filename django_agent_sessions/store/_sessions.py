@@ -14,6 +14,7 @@ from django_agent_sessions.content.codec import Owned
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
     ConfigurationError,
+    PayloadError,
     SessionConflictError,
     SessionNotFoundError,
 )
@@ -62,10 +63,18 @@ class SessionChanges(TypedDict, total=False):
 
 def _session_updates(changes: SessionChanges, using: str) -> dict[str, Any]:
     """Validate changes, and return the new values by column."""
+    if unknown := changes.keys() - SessionChanges.__annotations__.keys():
+        raise TypeError(
+            f"update() has no argument {', '.join(sorted(unknown))}; its arguments are "
+            f"{', '.join(SessionChanges.__annotations__)}"
+        )
+    _check_types(changes)
     columns: dict[str, Any] = {}
     if "title" in changes:
         columns["title"] = prepare_title(changes["title"])
-        columns["title_derived"] = changes.get("title_derived", False)
+        columns["title_derived"] = False
+    if "title_derived" in changes:
+        columns["title_derived"] = changes["title_derived"]
     if "metadata" in changes:
         columns["metadata"] = prepare_metadata(changes["metadata"], using)
     if "archived" in changes:
@@ -73,6 +82,15 @@ def _session_updates(changes: SessionChanges, using: str) -> dict[str, Any]:
     if "expires_at" in changes:
         columns["expires_at"] = changes["expires_at"]
     return columns
+
+
+def _check_types(changes: SessionChanges) -> None:
+    """Raise ``PayloadError`` for a value that its column would take as something else."""
+    for name, value in changes.items():
+        if name in ("archived", "title_derived") and not isinstance(value, bool):
+            raise PayloadError(f"{name} is a bool, not {type(value).__name__}")
+        if name == "expires_at" and not isinstance(value, datetime | None):
+            raise PayloadError(f"{name} is a datetime or None, not {type(value).__name__}")
 
 
 def _check_change_of_held_session(session: Session, columns: Mapping[str, Any]) -> None:
@@ -130,7 +148,8 @@ class Sessions(StorePart):
         Raises:
             SessionNotFoundError: The session does not exist or belongs to another owner.
             LegalHoldError: It is under legal hold, and its title or metadata would be lost.
-            PayloadError: The title is no string, or the metadata is not JSON.
+            PayloadError: A value has another type, or the metadata is not JSON.
+            TypeError: An argument is unknown.
         """
         columns = _session_updates(changes, self.using)
         key = find_key(self._context, session)

@@ -184,7 +184,8 @@ class SessionStore:
                 name of an existing session.
             title: Title of a created session.
             metadata: JSON metadata of a created session. An existing session keeps its own, and
-                a warning is logged if it lacks these values; change it by ``sessions.update``.
+                a warning is logged if it lacks these values, unless something was redacted in
+                it; change it by ``sessions.update``.
 
         Returns:
             The session.

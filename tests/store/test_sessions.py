@@ -3,8 +3,10 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
+from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.contrib.auth.models import AnonymousUser
 from django.db import transaction
 from django.utils.functional import SimpleLazyObject
@@ -334,3 +336,57 @@ def test_metadata_that_is_masked_on_write_counts_as_stored(store, settings, capl
     store.open("s", metadata=metadata)
 
     assert not caplog.messages
+
+
+WRONG_CHANGES: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"name": "New"}, TypeError, "no argument name; its arguments are title, title_derived, meta"),
+    ({"titel": "New", "title": "New", "data": {}}, TypeError, "no argument data, titel;"),
+    ({"archived": "no"}, PayloadError, "archived is a bool, not str"),
+    ({"archived": 1}, PayloadError, "archived is a bool, not int"),
+    ({"title_derived": None, "title": "New"}, PayloadError, "title_derived is a bool"),
+    ({"expires_at": "soon"}, PayloadError, "expires_at is a datetime or None, not str"),
+    ({"expires_at": timedelta(days=3)}, PayloadError, "not timedelta"),
+    ({"metadata": None}, PayloadError, "metadata is a dict, not NoneType"),
+    ({"metadata": [("a", 1)]}, PayloadError, "metadata is a dict, not list"),
+]
+
+
+@pytest.mark.parametrize(("changes", "error", "match"), WRONG_CHANGES)
+def test_a_change_that_cannot_be_made_is_refused(store, changes, error, match):
+    store.create("s", title="Old", metadata={"a": 1})
+    before = Session.objects.values().get()
+    with pytest.raises(error, match=match):
+        store.sessions.update("s", **changes)
+    with pytest.raises(error, match=match):
+        async_to_sync(store.sessions.aupdate)("s", **changes)
+    assert Session.objects.values().get() == before
+
+
+@pytest.mark.parametrize("metadata", [[], "", "team", [("a", 1)], 0, {1}])
+def test_metadata_is_a_mapping(store, metadata):
+    store.create("stored")
+    for call in (store.open, store.aopen, store.create, store.acreate):
+        names = ["new"] if "create" in call.__name__ else ["new", "stored"]
+        for name in names:
+            with pytest.raises(PayloadError, match="metadata is a dict, not"):
+                (async_to_sync(call) if call.__name__[0] == "a" else call)(name, metadata=metadata)
+    assert store.find("new") is None
+
+
+def test_a_title_is_marked_as_derived_without_another_title(store):
+    store.create("s", title="A trip")
+    store.sessions.update("s", title_derived=True)
+    assert Session.objects.values_list("title", "title_derived").get() == ("A trip", True)
+    store.sessions.update("s", title="Mine")
+    assert Session.objects.values_list("title", "title_derived").get() == ("Mine", False)
+
+
+def test_unused_metadata_is_logged_unless_something_was_redacted(store, caplog):
+    agent = store.agents.open(store.create("s", metadata={"a": 1}))
+    store.append(agent, {"role": "user", "content": "hello 4111"})
+    store.open("s", metadata={"q": 1})
+    assert "the metadata for a new session was not stored" in caplog.text
+    redact("s", "4111", reason="a ticket")
+    caplog.clear()
+    store.open("s", metadata={"q": 1})
+    assert caplog.text == ""
