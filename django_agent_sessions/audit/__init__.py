@@ -7,7 +7,7 @@ of the sessions and, if a transaction is open, in the transaction of the action 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -26,6 +26,7 @@ from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import AuditEvent
 from django_agent_sessions.models.session_names import SessionName, session_key
 from django_agent_sessions.models.users import users
+from django_agent_sessions.values.owners import NO_KEY
 
 _MAX_NAME = 255
 MAX_REASON = 2000
@@ -75,7 +76,7 @@ class _Acting:
     reason: str = ""
     target: UUID | None = None
     checked: set[str] = field(default_factory=set)
-    """The databases in which no user has the actor's name."""
+    """The databases in which no user has the actor's name or key."""
 
     def check(self, using: str) -> None:
         """Refuse a username, in the first event and not before: then a loop may be running."""
@@ -98,7 +99,8 @@ def acting(
     that knows the user who deletes.
 
     Raises ``ConfigurationError`` for an actor that is neither a user nor a text. A text that is
-    the name of a user is refused with the first event.
+    the name or primary key of a user is refused with the first event. An anonymous user is nobody,
+    because a block may be around any request.
     """
     if not isinstance(actor, LazyObject):
         _refuse_other_types(actor)
@@ -125,8 +127,8 @@ def record(
 
     ``details`` must contain only figures and column names, never message content.
 
-    Raises ``ConfigurationError`` for an actor that is neither a user nor a text, and for a text
-    that is the name of a user.
+    Raises ``ConfigurationError`` for an actor that is neither a user nor a text, for an anonymous
+    user, and for a text that is the name or primary key of a user.
     """
     refuse_username(actor, using=bridge.database(using))
     return record_checked(
@@ -356,20 +358,35 @@ def _key(actor: Any) -> str:
 
 
 def refuse_username(actor: Any, *, using: str) -> None:
-    """Refuse a text that names a user as an actor: the event would have the name without the key.
+    """Refuse a text that is the name or key of a user as an actor, and users without a key.
+
+    The event would not be the user's: an actor's key is that of an object.
 
     Raises ``ConfigurationError``, for a value that is neither a user nor a text, too.
     """
     _refuse_other_types(actor)
-    if not isinstance(actor, str):
-        return
-    # As events have it; PostgreSQL takes no NUL.
-    name = displayable(actor)
-    if users(using).filter(**{get_user_model().USERNAME_FIELD: name}).exists():
+    if isinstance(actor, str):
+        if names_user(actor, using=using):
+            raise ConfigurationError(
+                "the actor is a text, and the name or primary key of a user: pass the user as "
+                "actor, or another text for a program"
+            )
+    elif actor is not None and actor.pk is None:
         raise ConfigurationError(
-            "the actor is a text and the name of a user: pass the user as actor, or another text "
-            "for a program"
+            "the actor is an anonymous or unsaved user: require a login and pass the user, or "
+            "pass a text for a program"
         )
+
+
+def names_user(text: str, *, using: str) -> bool:
+    """Return whether a text is the name or the primary key of a user, with one query."""
+    model = get_user_model()
+    # As events have it; PostgreSQL takes no NUL.
+    name = displayable(text)
+    found = Q(**{model.USERNAME_FIELD: name})
+    with suppress(*NO_KEY):
+        found |= Q(pk=model._meta.pk.to_python(name))
+    return users(using).filter(found).exists()
 
 
 def _refuse_other_types(actor: Any) -> None:

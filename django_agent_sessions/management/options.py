@@ -17,6 +17,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
+from django_agent_sessions.audit import names_user
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import (
     ReasonError,
@@ -179,7 +180,7 @@ def add_actor(parser: CommandParser, command: str) -> None:
         "--program",
         default=command,
         metavar="NAME",
-        help=f"The program that acts, for the audit trail: {command} by default. Not a username.",
+        help=f"The program that acts, for the audit trail: {command} by default. No user's.",
     )
 
 
@@ -191,7 +192,7 @@ def get_actor(options: dict[str, Any], using: str) -> Any:
     if not program.strip():
         raise CommandError("--program requires a name")
     # The audit trail would attribute the action to that user.
-    if users(using).filter(**{get_user_model().USERNAME_FIELD: program}).exists():
+    if names_user(program, using=using):
         raise CommandError(f"{program!r} is a user: use --actor instead of --program")
     return program
 

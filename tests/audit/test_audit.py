@@ -1,19 +1,25 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from datetime import timedelta
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AnonymousUser
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 from django.db.models import F
 from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
 
 from django_agent_sessions import audit
 from django_agent_sessions.exceptions import AuditError, ConfigurationError
 from django_agent_sessions.governance import legal_hold
+from django_agent_sessions.governance.redaction import redact
+from django_agent_sessions.management.options import get_actor
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 
 pytestmark = pytest.mark.django_db
@@ -105,6 +111,47 @@ def test_a_username_is_no_actor(ada, store):
 
     assert Session.objects.filter(pk=session.id).exists()
     assert not AuditEvent.objects.exists()
+
+
+def test_neither_is_a_users_key_as_text(ada, store):
+    session = store.open("s")
+    actions: list[Callable[[str], Any]] = [
+        lambda actor: audit.record(Action.READ, actor=actor),
+        lambda actor: redact(session, "secret", reason="a ticket", actor=actor),
+        lambda actor: legal_hold.hold(session, reason="a ticket", actor=actor),
+        lambda actor: get_actor({"actor": None, "program": actor}, "default"),
+    ]
+    for act in actions:
+        with pytest.raises((ConfigurationError, CommandError), match=r"pass the user|is a user"):
+            act(str(ada.pk))
+    with audit.acting(str(ada.pk)), pytest.raises(ConfigurationError, match="pass the user"):
+        audit.record(Action.READ)
+    assert not AuditEvent.objects.exists()
+
+
+def test_the_key_of_no_user_is_a_program(ada, django_assert_num_queries):
+    programs = [str(ada.pk + 1), "9" * 40, "9" * 5000, "\x001", f"job {ada.pk}", str(uuid.uuid4())]
+    for program in programs:
+        with django_assert_num_queries(1):
+            audit.refuse_username(program, using="default")
+    with django_assert_num_queries(1), pytest.raises(ConfigurationError):
+        audit.refuse_username(str(ada.pk), using="default")
+
+
+@pytest.mark.parametrize("user", [AnonymousUser(), get_user_model()(username="new")])
+def test_neither_is_a_user_without_a_key(store, user):
+    session = store.open("s")
+    legal_hold.hold(session, reason="a ticket")
+    before = events()
+    for actor in (user, SimpleLazyObject(lambda: user)):
+        with pytest.raises(ConfigurationError, match="anonymous or unsaved user"):
+            legal_hold.release(session, reason="a ticket", actor=actor)
+        with pytest.raises(ConfigurationError, match="anonymous or unsaved user"):
+            audit.record(Action.READ, actor=actor)
+    assert events() == before
+    # The middleware is around requests without a login, too.
+    with audit.acting(user):
+        assert audit.record(Action.READ).actor_id == ""
 
 
 @pytest.mark.parametrize("actor", [5, b"ada", ["ada"]])
