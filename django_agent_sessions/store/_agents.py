@@ -335,6 +335,8 @@ def new_agent(
     updated_at: datetime | None = None,
 ) -> SessionAgent:
     """Return the row of an agent that is to be created."""
+    # Not refused: an import has what other projects' dialects wrote.
+    dialects.warn_of_unknown(dialect)
     data = _clean_state(data or AgentState())
     _check_size(using, data)
     now = created_at or timezone.now()

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import contextlib
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from django.db import transaction
 
+from django_agent_sessions.content import dialects
 from django_agent_sessions.exceptions import (
     InvalidIdError,
     PayloadError,
@@ -208,3 +210,22 @@ def test_a_value_too_long_for_its_column_harms_no_transaction(store, session):
         store.agents.create(session, "b")
 
     assert store.agents.find(session, "b") is not None
+
+
+def test_an_unknown_dialect_is_logged_once_and_its_messages_are_kept(store, session, caplog):
+    def start(agent_id: str, dialect: str) -> Any:
+        return store.agents.start(session, agent_id, [{"said": "x"}], dialect=dialect)[0]
+
+    dialects.warn_of_unknown.cache_clear()
+    store.agents.open(session, "a", dialect="strnads")
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    for part in ("'strnads'", "strands, strands-node, openai", "DIALECTS"):
+        assert part in caplog.text
+    store.agents.create(session, "b", dialect="strnads")
+    agent = start("c", "strnads")
+    start("d", "strands")
+    assert len(caplog.records) == 1
+    start("e", "opneai")
+    store.sessions.start("new", "a", [{"said": "x"}], dialect="telepathy")
+    assert len(caplog.records) == 3
+    assert store.payloads(agent) == [{"said": "x"}]

@@ -45,6 +45,7 @@ __all__ = [
     "node_messages",
     "recognize",
     "vocabulary",
+    "warn_of_unknown",
 ]
 
 STRANDS = "strands"
@@ -73,6 +74,18 @@ logger = logging.getLogger("django_agent_sessions")
 def get(name: str) -> Dialect:
     """Return the dialect of a name; one that shows JSON if the name is unknown."""
     return _by_name().get(name, _UNKNOWN)
+
+
+@functools.lru_cache
+def warn_of_unknown(name: str) -> None:
+    """Log once in a process that new messages will have no text, because of their dialect."""
+    if name not in _by_name():
+        logger.warning(
+            "no dialect is named %r, so messages of the agent have no text for titles and search: "
+            "the dialects are %s, and AGENT_SESSIONS['DIALECTS'] adds others",
+            name[:_MAX_NAME],
+            ", ".join(_by_name()),
+        )
 
 
 def all_dialects() -> Sequence[Dialect]:
@@ -130,6 +143,7 @@ def configure(paths: Sequence[str]) -> None:
     global _paths
     _paths = tuple(paths)
     _by_name.cache_clear()
+    warn_of_unknown.cache_clear()
     vocabulary.cache_clear()
 
 
