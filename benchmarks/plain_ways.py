@@ -150,7 +150,7 @@ def _redact_rows(using: str, rows: Sequence[Any], event: Any, *, change: int, ke
         count += (
             SessionMessage.objects.using(using)
             .filter(pk=row.key, revision=row.revision)
-            .update_locked(
+            .update(
                 message=payload,
                 redact_message=payload,
                 redacted_at=row.at,

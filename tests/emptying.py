@@ -33,7 +33,7 @@ def deleted_instead_of_flushed(kept: list[int]) -> Iterator[None]:
                 cursor.execute("SET LOCAL agent_sessions.purge = 'on'")
                 held = Session.objects.filter(legal_hold=True).values_list("pk", flat=True)
                 permit_change("default", list(held))
-                held.update_locked(legal_hold=False)
+                held.update(legal_hold=False)
             # In any order: foreign keys are looked at in the end.
             for table in _tables():
                 if table not in KEPT:

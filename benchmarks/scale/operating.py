@@ -107,7 +107,7 @@ def _operate(kind: str, user: Any, count: int, held: set[str]) -> tuple[list[Any
     from django_agent_sessions.operations import start
 
     skips = kind in ("redact", "delete")
-    Session.objects.filter(pk__in=held).update_locked(legal_hold=skips or kind == "release")
+    Session.objects.filter(pk__in=held).update(legal_hold=skips or kind == "release")
     operation = start(
         kind,
         user=user,

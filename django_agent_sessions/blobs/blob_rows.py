@@ -157,7 +157,7 @@ def delete_blobs(using: str, rows: Collection[Blob]) -> None:
         _delete_files(using, rows)
         keys = [row.pk for row in rows]
         for start in range(0, len(keys), _BATCH):
-            Blob.objects.using(using).filter(pk__in=keys[start : start + _BATCH]).delete_locked()
+            Blob.objects.using(using).filter(pk__in=keys[start : start + _BATCH]).delete()
 
 
 def _delete_files(using: str, rows: Iterable[Blob]) -> None:

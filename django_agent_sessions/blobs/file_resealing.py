@@ -68,7 +68,7 @@ def _replace_file(using: str, blob: Blob, data: bytes) -> bool:
             # As whatever changes a file does.
             Session.objects.using(using).select_for_update().filter(pk=blob.session_id).first()
             same = Blob.objects.using(using).filter(pk=blob.pk, file=blob.file)
-            written = bool(same.update_locked(file=name, data_key=cipher and cipher.key))
+            written = bool(same.update(file=name, data_key=cipher and cipher.key))
             if written:
                 files_to_delete.delete_files_after_commit(
                     using, [StoredFile(blob.session_id, blob.storage, blob.file)]

@@ -282,7 +282,7 @@ class _Erasure:
             def forget(current: SessionChange, keys: list[UUID] = keys) -> None:
                 self._discard_originals(current, keys)
                 messages = SessionMessage.objects.using(self.using).filter(pk__in=keys)
-                messages.update_locked(author=self.person)
+                messages.update(author=self.person)
                 current.changed = True
 
             self._blank(session, keys, reason, actor)

@@ -58,7 +58,7 @@ def set_locked(sessions: Sequence[Session], held: bool, *, using: str) -> None:
     keys = [session.pk for session in sessions]
     permit_change(using, [] if held else keys)
     # In this order: MariaDB computes with the values that it has set before.
-    Session.objects.using(using).filter(pk__in=keys).update_locked(
+    Session.objects.using(using).filter(pk__in=keys).update(
         header_change=F("change") + 1,
         change=F("change") + 1,
         legal_hold=held,
@@ -131,9 +131,7 @@ def _set(
         rows = Session.objects.using(current.using).filter(pk=pk)
         number = row.change + 1
         permit_change(current.using, [] if held else [pk])
-        rows.update_locked(
-            legal_hold=held, change=number, header_change=number, updated_at=timezone.now()
-        )
+        rows.update(legal_hold=held, change=number, header_change=number, updated_at=timezone.now())
         current.record(action)
         if not held:
             _delete_copies([pk], current.using)
@@ -148,4 +146,4 @@ def _set(
 def _delete_copies(sessions: Collection[UUID], using: str) -> None:
     """Delete what agents and guardrails have overwritten: only the hold kept it."""
     with secure_delete(using):
-        HeldCopy.objects.using(using).filter(session__in=sessions).delete_locked()
+        HeldCopy.objects.using(using).filter(session__in=sessions).delete()

@@ -61,7 +61,7 @@ def _remove_owner(sessions: list[Session], owner: Any, using: str) -> None:
     keys = [session.pk for session in sessions]
     _rename_objects(keys, using)
     # In this order: MariaDB computes with the values that it has set before.
-    Session.objects.using(using).filter(pk__in=keys).update_locked(
+    Session.objects.using(using).filter(pk__in=keys).update(
         header_change=F("change") + 1,
         change=F("change") + 1,
         owner=None,

@@ -131,7 +131,7 @@ def delete_note(session: SessionName, note: UUID, *, author: Any, using: str | N
     def apply(current: SessionChange) -> None:
         row = _own_note(current, note, author)
         refuse_if_held(current.session, what)
-        _notes(current).filter(pk=note).delete_locked()
+        _notes(current).filter(pk=note).delete()
         current.record(AuditEvent.Action.NOTE_DELETED, target=row.message_id, note=str(note))
 
     change(pk, apply, what=what, actor=author, silent=True, using=using)
@@ -162,7 +162,7 @@ def set_labels(
         added, removed = sorted(wanted - present), present - wanted
         if removed:
             refuse_if_held(current.session, what)
-            rows.filter(name__in=removed).delete_locked()
+            rows.filter(name__in=removed).delete()
         new = [Label(session_id=pk, message_id=message, name=name) for name in added]
         Label.objects.using(current.using).bulk_create(new)
         if added or removed:

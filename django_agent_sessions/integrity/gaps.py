@@ -201,5 +201,5 @@ def _move(using: str, agent: UUID, branch: int, moves: PositionMap, free: int, c
     for (first, last), start in zip(moves.runs, moves.starts, strict=True):
         if first != start:
             run = rows.filter(branch=branch, message_id__gte=first, message_id__lte=last)
-            run.update_locked(branch=free, message_id=F("message_id") - (first - start))
-    rows.filter(branch=free).update_locked(branch=branch, change=change)
+            run.update(branch=free, message_id=F("message_id") - (first - start))
+    rows.filter(branch=free).update(branch=branch, change=change)

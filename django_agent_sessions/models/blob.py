@@ -8,7 +8,6 @@ from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.models.fields import IdField
-from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.values.ids import new_id
 
 from .sessions import Session, SessionRelated
@@ -31,8 +30,6 @@ class Blob(SessionRelated):
     #: The primary key of the DataKey that encrypts the file, by value: it may be elsewhere.
     data_key = models.UUIDField(_("data key"), null=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
-
-    objects = RowQuerySet.as_manager()
 
     content_columns = ContentColumns(
         "blob",

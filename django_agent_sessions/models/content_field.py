@@ -17,7 +17,7 @@ from django_agent_sessions.content.codec import Holder, Owned
 from django_agent_sessions.models.shared_text import with_text
 
 if TYPE_CHECKING:
-    from django_agent_sessions.models.querysets import HeldQuerySet
+    from django.db.models import QuerySet
 
     _Field = models.Field[Any, Any]
 else:
@@ -145,19 +145,19 @@ def sealed_columns(
     }
 
 
-def update_one(rows: HeldQuerySet[Any], content: Mapping[str, Any], **columns: Any) -> int:
+def update_one(rows: QuerySet[Any], content: Mapping[str, Any], **columns: Any) -> int:
     """Update the one row of a queryset, with its content columns sealed for it.
 
-    The caller has locked the row's session, and checked it for a legal hold.
+    The caller has locked the row's session.
     """
     if codec.is_plain():
-        return rows.update_locked(**content, **columns)
+        return rows.update(**content, **columns)
     row = rows.values_list("pk", "session").first()
     if row is None:
         return 0
     key, session = row
     sealed = sealed_columns(rows.model, key, content, session)
-    return rows.filter(pk=key).update_locked(**sealed, **columns)
+    return rows.filter(pk=key).update(**sealed, **columns)
 
 
 def holder_of(row: Any) -> Holder:

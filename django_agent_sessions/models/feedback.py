@@ -8,7 +8,6 @@ from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.models.fields import ExactJSONField, IdField
-from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.values.ids import new_id
 
 from .sessions import Session, SessionMessage, SessionRelated
@@ -47,8 +46,6 @@ class MessageFeedback(SessionRelated):
     comment = ExactJSONField(_("comment"), default=str, blank=True)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
-
-    objects = RowQuerySet.as_manager()
 
     content_columns = ContentColumns(
         "feedback",

@@ -10,7 +10,6 @@ from django_agent_sessions.values.ids import new_id
 
 from .content_columns import ContentColumns, ContentKind
 from .fields import ExactJSONField
-from .querysets import RowQuerySet
 from .sessions import Session, SessionRelated
 
 
@@ -29,8 +28,6 @@ class HeldCopy(SessionRelated):
     content = ExactJSONField(_("content"), editable=False)
     created_at = models.DateTimeField(_("overwritten"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
-
-    objects = RowQuerySet.as_manager()
 
     content_columns = ContentColumns(
         "held copy", {"kind": ContentKind.NONE, "content": ContentKind.DATA}

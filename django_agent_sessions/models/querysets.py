@@ -6,10 +6,10 @@ import functools
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 from uuid import UUID
 
-from django.db import models, transaction
+from django.db import models
 from django.db.models import (
     BooleanField,
     DateTimeField,
@@ -40,15 +40,6 @@ if TYPE_CHECKING:
     from django_agent_sessions import models as tables  # noqa: F401 - in the base classes
 
 
-M = TypeVar("M", bound=models.Model)
-
-_BULK_CREATE_ARGUMENTS = (
-    "batch_size",
-    "ignore_conflicts",
-    "update_conflicts",
-    "update_fields",
-    "unique_fields",
-)
 _LAST_CHARACTER = "\U0010ffff"
 _MAIN_BRANCH = 0
 _MAX_AGENTS = 100
@@ -80,44 +71,7 @@ def key_condition(key: SessionKey, prefix: str = "") -> Q:
     return Q(**{f"{prefix}{name}": value for name, value in key._asdict().items()})
 
 
-class HeldQuerySet(models.QuerySet[M]):
-    """Rows whose content a legal hold protects."""
-
-    def update(self, **kwargs: Any) -> int:
-        """Update the rows; raise ``LegalHoldError`` if that would change held content."""
-        if self.query.is_sliced or not holds.is_protected(self.model, kwargs):
-            return super().update(**kwargs)
-        self._for_write = True
-        with transaction.atomic(self.db):
-            holds.lock_and_check(self)
-            return super().update(**kwargs)
-
-    def update_locked(self, **kwargs: Any) -> int:
-        """Update rows whose sessions the caller has locked and checked for a legal hold."""
-        return super().update(**kwargs)
-
-    def bulk_update(self, objs: Any, fields: Any, batch_size: int | None = None) -> int:
-        """Update rows as :meth:`update` does."""
-        self._for_write = True
-        # Django's own transaction would leave the caller's one unusable after an error.
-        with transaction.atomic(self.db):
-            return super().bulk_update(objs, fields, batch_size=batch_size)
-
-    def bulk_create(self, objs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Insert rows; raise ``NotSupportedError`` for updates of the content of existing ones."""
-        given = {**dict(zip(_BULK_CREATE_ARGUMENTS, args, strict=False)), **kwargs}
-        if given.get("update_conflicts"):
-            holds.refuse_upsert(self.model, given.get("update_fields"))
-        return super().bulk_create(objs, *args, **kwargs)
-
-    update.alters_data = True  # type: ignore[attr-defined] # read by Django
-    bulk_update.alters_data = True  # type: ignore[attr-defined] # read by Django
-    bulk_create.alters_data = True  # type: ignore[attr-defined] # read by Django
-    update_locked.alters_data = True  # type: ignore[attr-defined] # read by Django
-    update_locked.queryset_only = True  # type: ignore[attr-defined] # read by Django
-
-
-class SessionQuerySet(HeldQuerySet["tables.Session"]):
+class SessionQuerySet(models.QuerySet["tables.Session"]):
     """Sessions."""
 
     def delete(self) -> tuple[int, dict[str, int]]:
@@ -289,74 +243,32 @@ def _compare_row(
     )
 
 
-class RowQuerySet(HeldQuerySet[M]):
-    """Rows that belong to sessions."""
-
-    def delete(self) -> tuple[int, dict[str, int]]:
-        """Delete the rows; raise LegalHoldError if one belongs to a session under legal hold."""
-        if self.query.is_sliced:
-            return super().delete()  # Django raises its own error.
-        with transaction.atomic(self.db):
-            locked = holds.lock_and_check(self)
-            first_deleted = self.first_positions()
-            deleted = self.delete_locked()
-            if deleted[0]:
-                holds.count_change(locked, self.db)
-                self.mark_moved(first_deleted)
-            return deleted
-
-    def first_positions(self) -> dict[UUID, int]:
-        """Return the first of these positions on each agent's main branch; none if not messages."""
-        return {}
-
-    def mark_moved(self, after: Mapping[UUID, int]) -> None:
-        """Write that later messages of these agents follow others than before."""
-
-    def delete_locked(self) -> tuple[int, dict[str, int]]:
-        """Delete rows of sessions that the caller has locked and found without a legal hold."""
-        return super().delete()
-
-    delete.alters_data = True  # type: ignore[attr-defined] # read by Django
-    delete.queryset_only = True  # type: ignore[attr-defined] # read by Django
-    delete_locked.alters_data = True  # type: ignore[attr-defined] # read by Django
-    delete_locked.queryset_only = True  # type: ignore[attr-defined] # read by Django
-
-
-class MessageQuerySet(RowQuerySet["tables.SessionMessage"]):
+class MessageQuerySet(models.QuerySet["tables.SessionMessage"]):
     """Messages."""
 
     def update(self, **kwargs: Any) -> int:
-        """Update the messages as :meth:`HeldQuerySet.update` does.
-
-        Payloads stay as they are, if only the text is updated that they share.
-        """
+        """Update the messages; payloads stay as they are, if only the text that they share is."""
         return super().update(**keeping_payloads(kwargs))
 
-    def update_locked(self, **kwargs: Any) -> int:
-        """Update messages whose sessions the caller has locked and checked for a legal hold."""
-        return super().update_locked(**keeping_payloads(kwargs))
-
     update.alters_data = True  # type: ignore[attr-defined] # read by Django
-    update_locked.alters_data = True  # type: ignore[attr-defined] # read by Django
-    update_locked.queryset_only = True  # type: ignore[attr-defined] # read by Django
 
     def authored(self) -> Self:
         """Filter the messages that a user other than the session's owner wrote, by their index."""
         return self.filter(author__gt="")
 
-    def delete_locked(self) -> tuple[int, dict[str, int]]:
-        """Delete messages, whose sessions the caller has locked, with the feedback on them."""
+    def delete(self) -> tuple[int, dict[str, int]]:
+        """Delete messages, with the feedback on them, and remember their keys with their agents."""
         feedback: Any = self.model._meta.get_field("feedback").related_model
         rows = feedback._base_manager.using(self.db)
         rows.filter(message__in=self.order_by().values("pk")).delete()
         agents: Any = self.model._meta.get_field("agent").related_model
         removed = last_of(self)
-        deleted = super().delete_locked()
+        deleted = super().delete()
         remember_removed(agents, self.db, removed)
         return deleted
 
-    delete_locked.alters_data = True  # type: ignore[attr-defined] # read by Django
-    delete_locked.queryset_only = True  # type: ignore[attr-defined] # read by Django
+    delete.alters_data = True  # type: ignore[attr-defined] # read by Django
+    delete.queryset_only = True  # type: ignore[attr-defined] # read by Django
 
     def conversation(self, agent: Any, branch: int = 0) -> Self:
         """Filter by agent and branch, in order of positions.
@@ -366,11 +278,6 @@ class MessageQuerySet(RowQuerySet["tables.SessionMessage"]):
             branch: Number of the branch; 0 is the main branch.
         """
         return self.filter(agent=agent, branch=branch).order_by("message_id")
-
-    def first_positions(self) -> dict[UUID, int]:
-        rows = self.model._base_manager.using(self.db).filter(branch=_MAIN_BRANCH).order_by()
-        deleted: Any = rows.filter(pk__in=self.order_by().values("pk")).values("agent")
-        return dict(deleted.annotate(first=Min("message_id")).values_list("agent", "first"))
 
     def mark_moved(self, after: Mapping[UUID, int]) -> None:
         """Write that the messages after these positions got them with their session's change.

@@ -10,7 +10,6 @@ from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.models.fields import ExactJSONField, IdField
-from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.values.ids import new_id
 
 from .sessions import Session, SessionMessage, SessionRelated
@@ -57,8 +56,6 @@ class Review(SessionRelated):
     updated_by = _user_name(_("changed by"))
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
 
-    objects = RowQuerySet.as_manager()
-
     content_columns = ContentColumns(
         "review",
         {
@@ -104,8 +101,6 @@ class Note(SessionRelated):
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
 
-    objects = RowQuerySet.as_manager()
-
     content_columns = ContentColumns(
         "note",
         {"text": ContentKind.DATA, "author_id": ContentKind.NONE, "author": ContentKind.NONE},
@@ -136,8 +131,6 @@ class Label(SessionRelated):
     message = _message_by_value("labels")
     name = IdField(_("name"), max_length=MAX_LABEL)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
-
-    objects = RowQuerySet.as_manager()
 
     content_columns = ContentColumns("label", {"name": ContentKind.ID})
 

@@ -21,9 +21,7 @@ from django_agent_sessions.models.fields import (
     ExactJSONField,
     IdField,
 )
-from django_agent_sessions.models.holds import HeldModel
-from django_agent_sessions.models.querysets import MessageQuerySet, RowQuerySet, SessionQuerySet
-from django_agent_sessions.models.removed_messages import remember_removed
+from django_agent_sessions.models.querysets import MessageQuerySet, SessionQuerySet
 from django_agent_sessions.models.shared_text import store_whole_payloads
 from django_agent_sessions.models.titles import display_title, opening_text
 from django_agent_sessions.models.users import UserKey, users_are_beside
@@ -69,7 +67,7 @@ def cascade_unless_held(
 cascade_unless_held.lazy_sub_objs = True  # type: ignore[attr-defined] # read by Django
 
 
-class Session(HeldModel):
+class Session(models.Model):
     """A conversation, or a group of agents that work together, with one owner."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -238,20 +236,11 @@ class Session(HeldModel):
         return count.total(), dict(count)
 
 
-class SessionRelated(HeldModel):
-    """Base class of rows that belong to a session and its legal hold."""
+class SessionRelated(models.Model):
+    """Base class of rows that belong to a session."""
 
     class Meta:
         abstract = True
-
-    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
-        """Delete the row, unless its session is under legal hold."""
-        using: Any = kwargs.get("using") or self._state.db
-        with transaction.atomic(using):
-            locked = holds.lock_and_check(type(self)._base_manager.using(using).filter(pk=self.pk))
-            deleted = super().delete(*args, **kwargs)
-            holds.count_change(locked, using)
-        return deleted
 
 
 class SessionAgent(SessionRelated):
@@ -273,8 +262,6 @@ class SessionAgent(SessionRelated):
     removed_messages = models.TextField(null=True, editable=False)  # noqa: DJ001 - NULL costs no byte
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
-
-    objects = RowQuerySet.as_manager()
 
     content_columns = ContentColumns(
         "agent",
@@ -406,24 +393,23 @@ class SessionMessage(SessionRelated):
     def __str__(self) -> str:
         return f"{self.role or _('message')} {self.message_id}"
 
-    def _before_update(self, rows: models.QuerySet[Any], columns: frozenset[str]) -> None:
-        if "text" in columns and "message" not in columns:
-            # The stored payload shares the text.
-            store_whole_payloads(rows)
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Save the message; its stored payload shares the text and stays what it was."""
+        fields = kwargs.get("update_fields")
+        if fields is None:
+            fields = {field.attname for field in self._meta.fields} - self.get_deferred_fields()
+        rows = SessionMessage._base_manager.using(kwargs.get("using") or self._state.db)
+        with transaction.atomic(rows.db):
+            if "text" in fields and "message" not in fields:
+                store_whole_payloads(rows.filter(pk=self.pk))
+            super().save(*args, **kwargs)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
-        """Delete the message, unless its session is under legal hold."""
-        using = kwargs.get("using") or self._state.db
-        with transaction.atomic(using):
-            feedback: Any = self._meta.get_field("feedback").related_model
-            of_message = feedback._base_manager.using(using).filter(message=self.pk)
-            removed = (self.agent_id, self.pk, self.message_id)
-            deleted = super().delete(*args, **kwargs)
-            of_message.delete()
-            rows = SessionMessage.objects.using(using)
-            remember_removed(SessionAgent, rows.db, [removed])
-            if self.branch == MAIN_BRANCH:
-                rows.mark_moved({self.agent_id: self.message_id})
+        """Delete the message as :meth:`MessageQuerySet.delete` does."""
+        rows = SessionMessage.objects.using(kwargs.get("using") or self._state.db)
+        with transaction.atomic(rows.db):
+            deleted = rows.filter(pk=self.pk).delete()
+        self.pk = None
         return deleted
 
 
@@ -439,8 +425,6 @@ class SessionMultiAgent(SessionRelated):
     state = ExactJSONField(_("state"), default=dict)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
-
-    objects = RowQuerySet.as_manager()
 
     content_columns = ContentColumns(
         "orchestrator",

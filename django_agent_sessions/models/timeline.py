@@ -13,7 +13,6 @@ from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.models.fields import ExactJSONField, IdField
-from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.models.users import UserKey, cascade
 from django_agent_sessions.values.ids import MAX_SCOPE_LENGTH, new_id
 
@@ -48,8 +47,6 @@ class Branch(SessionRelated):
     #: Number of messages that it shared with its parent when it was created.
     start = models.PositiveIntegerField(_("first own message"), default=0, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
-
-    objects = RowQuerySet.as_manager()
 
     content_columns = ContentColumns(
         "branch", {"name": ContentKind.ID, "kind": ContentKind.NONE}, name="number"
@@ -106,8 +103,6 @@ class Snapshot(SessionRelated):
     revision = models.PositiveIntegerField(_("revision"), default=0, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
-
-    objects = RowQuerySet.as_manager()
 
     content_columns = ContentColumns(
         "snapshot",
@@ -172,8 +167,6 @@ class StoredObject(SessionRelated):
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
 
-    objects = RowQuerySet.as_manager()
-
     content_columns = ContentColumns(
         "object",
         # The bytes are in the parts.
@@ -208,8 +201,6 @@ class StoredPart(SessionRelated):
     )
     number = models.PositiveIntegerField(_("number"), editable=False)
     data = models.BinaryField(_("data"))
-
-    objects = RowQuerySet.as_manager()
 
     # Read and written as a column of the stored object.
     content_columns = ContentColumns("part", {"data": ContentKind.BYTES}, session=None)
@@ -246,8 +237,6 @@ class TurnUsage(SessionRelated):
     input_tokens_details = ExactJSONField(_("input tokens in detail"), null=True)
     output_tokens_details = ExactJSONField(_("output tokens in detail"), null=True)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
-
-    objects = RowQuerySet.as_manager()
 
     content_columns = ContentColumns(
         "turn",

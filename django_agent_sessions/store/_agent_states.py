@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from django_agent_sessions.content import dialects
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, Snapshot
 from django_agent_sessions.models.content_field import sealed_columns, update_one
-from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, AgentState, SnapshotRecord
 
@@ -161,7 +160,7 @@ def settle_agent(
         "internal_state": _with_names(state.internal_state, row, became_main),
         "window": references_to_window(messages, length),
     }
-    SessionAgent.objects.using(using).filter(pk=agent.id).update_locked(
+    SessionAgent.objects.using(using).filter(pk=agent.id).update(
         **sealed_columns(SessionAgent, agent.id, columns, agent.session), updated_at=now
     )
     update_snapshot(
@@ -174,7 +173,7 @@ def settle_agent(
     )
 
 
-def update_snapshot(rows: RowQuerySet[Snapshot], content: Mapping[str, Any], **columns: Any) -> int:
+def update_snapshot(rows: QuerySet[Snapshot], content: Mapping[str, Any], **columns: Any) -> int:
     """Write the content of a snapshot, if there is one, and increase its revision."""
     return update_one(rows, content, **columns, revision=F("revision") + 1)
 

@@ -230,9 +230,7 @@ class Agents(StorePart):
             rows, content = agent_rows(self.using).filter(pk=agent.id), _state_columns(data)
             free = message_writes.free_at_epoch(self.using, agent.session, epoch)
             columns = sealed_columns(SessionAgent, agent.id, content, agent.session)
-            updated = rows.filter(session__in=free).update_locked(
-                **columns, updated_at=timezone.now()
-            )
+            updated = rows.filter(session__in=free).update(**columns, updated_at=timezone.now())
             return updated or replace_state(self.using, agent.session, rows, content, epoch=epoch)
 
         if not write(self.using, update, what=what):

@@ -13,6 +13,8 @@ from itertools import count
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from django_agent_sessions.blobs import delete_unreferenced, is_enabled
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
@@ -28,7 +30,7 @@ from django_agent_sessions.models import (
     TurnUsage,
 )
 from django_agent_sessions.models.content_field import update_one
-from django_agent_sessions.models.querysets import RowQuerySet
+from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.values.records import (
     AgentRecord,
     BranchSize,
@@ -149,9 +151,11 @@ class BranchNames(StoreOperations):
                     f"{what}: content was redacted; reload the session and retry"
                 )
             names = list(branch_rows(self.using, agent).values_list("name", flat=True))
+            messages = _of(self.using, SessionMessage.objects.all(), agent)
+            if session.legal_hold and (names or messages.exists()):
+                refuse_if_held(session, what)
             with recounting(self.using, agent):
-                # The queryset checks for a legal hold itself.
-                deleted: int = _of(self.using, SessionMessage.objects.all(), agent).delete()[0]
+                deleted: int = messages.delete()[0]
             _of(self.using, TurnUsage.objects.all(), agent).delete()
             if names:
                 branch_rows(self.using, agent).delete()
@@ -271,5 +275,5 @@ def _state(using: str, agent: AgentRecord) -> Any:
     return rows.values_list("internal_state", flat=True).first()
 
 
-def _of(using: str, rows: RowQuerySet[Any], agent: AgentRecord) -> RowQuerySet[Any]:
+def _of(using: str, rows: QuerySet[Any], agent: AgentRecord) -> QuerySet[Any]:
     return rows.using(using).filter(agent=agent.id).order_by()

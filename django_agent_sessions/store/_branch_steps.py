@@ -52,12 +52,12 @@ def move_to_branch(
     remaining = conversation(using, agent).filter(message_id__lte=to)
     turns = TurnUsage.objects.using(using).filter(agent=agent.id, branch=source)
     turns.filter(turn__gt=remaining.filter(role="user").count()).update(branch=number)
-    conversation(using, agent).filter(message_id__gt=to).order_by().update_locked(branch=number)
+    conversation(using, agent).filter(message_id__gt=to).order_by().update(branch=number)
     # Only the earlier messages are left on the source branch now.
     copy_messages(using, conversation(using, agent), agent.on_branch(number))
     snapshots = snapshot_rows(using, agent).filter(branch=source, length__gt=to + 1)
     # The latest snapshot stays with the conversation that the agent continues.
-    snapshots.exclude(snapshot_id="").update_locked(branch=number)
+    snapshots.exclude(snapshot_id="").update(branch=number)
     return branch_record(agent, number, row, length)
 
 
@@ -111,7 +111,7 @@ def swap_with_main(
         former_main.save(using=using, force_insert=True)
     else:
         former_main = row
-        branch_rows(using, agent).filter(pk=row.pk).update_locked(**columns)
+        branch_rows(using, agent).filter(pk=row.pk).update(**columns)
         for name, value in columns.items():
             setattr(row, name, value)
     others = branch_rows(using, agent).exclude(pk=former_main.pk)
@@ -121,9 +121,9 @@ def swap_with_main(
 
 
 def _move_branch(using: str, agent: AgentRecord, number: int, to: int) -> None:
-    conversation(using, agent.on_branch(number)).order_by().update_locked(branch=to)
+    conversation(using, agent.on_branch(number)).order_by().update(branch=to)
     snapshots = snapshot_rows(using, agent).exclude(snapshot_id="")
-    snapshots.filter(branch=number).update_locked(branch=to)
+    snapshots.filter(branch=number).update(branch=to)
     turns = TurnUsage.objects.using(using).filter(agent=agent.id, branch=number)
     turns.update(branch=to)
 

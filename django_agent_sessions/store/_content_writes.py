@@ -101,7 +101,7 @@ def discard_originals(using: str, session: UUID, keys: Collection[UUID]) -> None
     """Overwrite redacted messages' originals with their redacted versions."""
     rows = SessionMessage.objects.using(using).filter(session=session, pk__in=keys)
     with secure_delete(using):
-        rows.update_locked(message=F("redact_message"))
+        rows.update(message=F("redact_message"))
     update_references(using, session, keys)
 
 
@@ -114,7 +114,7 @@ def clear_copied_content(using: str, session: Session) -> bool:
     if not _has_copied_content(using, session):
         return False
     with secure_delete(using):
-        Session.objects.using(using).filter(pk=session.pk).update_locked(title="", metadata={})
+        Session.objects.using(using).filter(pk=session.pk).update(title="", metadata={})
         _clear_states(SessionAgent, _EMPTY_STATES, using=using, session=session.pk)
         _clear_states(SessionMultiAgent, {"state": {}}, using=using, session=session.pk)
         for model in _DELETED:
@@ -135,7 +135,7 @@ def clear_derived_titles(using: str, sessions: Collection[UUID]) -> None:
     """Empty the titles that were made from messages, of redacted sessions that are locked."""
     rows = Session.objects.using(using).filter(pk__in=sessions, title_derived=True)
     with secure_delete(using):
-        rows.update_locked(title="", title_derived=False)
+        rows.update(title="", title_derived=False)
 
 
 _DELETED: tuple[type[Any], ...] = (Snapshot, StoredObject, Note, Label)
@@ -171,7 +171,7 @@ def replace_window(using: str, agent: UUID, window: Any) -> None:
 
 def replace_derived(using: str, message: UUID, columns: Mapping[str, Any]) -> None:
     """Write the columns that are read from a message's payload."""
-    SessionMessage.objects.using(using).filter(pk=message).update_locked(**columns)
+    SessionMessage.objects.using(using).filter(pk=message).update(**columns)
 
 
 def increment_redaction_epoch(

@@ -114,7 +114,7 @@ class Feedback(StorePart):
                 return False
             refuse_if_held(session, what)
             self._changed(session)
-            return bool(rows.delete_locked()[0])
+            return bool(rows.delete()[0])
 
         return with_session_lock(self.using, self._session_of(message), delete, what=what)
 

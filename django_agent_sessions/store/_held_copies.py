@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connections
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.utils import timezone
 
 from django_agent_sessions.blobs import restore_binaries
@@ -17,7 +17,6 @@ from django_agent_sessions.models import HeldCopy, Session, SessionMessage
 from django_agent_sessions.models.content_columns import content_columns_of
 from django_agent_sessions.models.content_field import update_one
 from django_agent_sessions.models.fields import CorruptPayload
-from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.sql.triggers import permit_change
 
 from ._base import tracked_atomic
@@ -33,7 +32,7 @@ def lock_without_key(using: str, session: UUID) -> Session | None:
 def replace_state(
     using: str,
     session: UUID,
-    rows: RowQuerySet[Any],
+    rows: QuerySet[Any],
     content: Mapping[str, Any],
     *,
     epoch: int | None,

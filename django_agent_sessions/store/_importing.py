@@ -245,7 +245,7 @@ class ImportStore(StoreOperations):
                 return existing[0]
             with tracked_atomic(self.using):
                 created = self.store.create(session_id, created_at=created_at, **initial)
-                session_rows(self.using).filter(pk=created.id).update_locked(
+                session_rows(self.using).filter(pk=created.id).update(
                     origin=origin, **later_columns
                 )
             return created
@@ -403,7 +403,7 @@ class ImportStore(StoreOperations):
 
 def _update_session(using: str, session: SessionRecord, what: str, **columns: Any) -> None:
     rows = session_rows(using).filter(pk=session.id, redaction_epoch=session.redaction_epoch)
-    if not rows.update_locked(**columns):
+    if not rows.update(**columns):
         raise SessionConflictError(f"{what}: the session was deleted or redacted meanwhile")
 
 

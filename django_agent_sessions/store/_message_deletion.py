@@ -72,7 +72,7 @@ def _pop_row(using: str, agent: AgentRecord) -> PositionedPayload | None:
                 transaction.set_rollback(True, using)
                 return None
             if row.has_feedback:
-                MessageFeedback.objects.using(using).filter(message=row.key).delete_locked()
+                MessageFeedback.objects.using(using).filter(message=row.key).delete()
             # A copy may have been replaced by a message with an error, or without one.
             copies_have_errors = _copies_have_errors(using, agent, row.original)
             errors = row.has_error and not any(copies_have_errors)
@@ -142,10 +142,10 @@ def clear_messages(using: str, agent: AgentRecord, epoch: int | None) -> int:
         messages = SessionMessage.objects.using(using).filter(agent=agent.id)
         if messages.exclude(branch=agent.branch).exists():
             with recounting(using, agent):
-                deleted: int = rows.delete_locked()[0]
+                deleted: int = rows.delete()[0]
         else:
             errors = rows.filter(has_error=True).count() if session.error_count else 0
-            if deleted := rows.delete_locked()[0]:
+            if deleted := rows.delete()[0]:
                 subtract_messages(session_rows(using).filter(pk=agent.session), deleted, errors)
         has_window = dialects.get(agent.dialect).has_windows and agent.branch == MAIN_BRANCH
         if deleted and has_window:
@@ -155,7 +155,7 @@ def clear_messages(using: str, agent: AgentRecord, epoch: int | None) -> int:
                 SessionAgent, agent.id, {"window": {"kept": [], "tail": 0}}, agent.session
             )
             agents = SessionAgent.objects.using(using).filter(pk=agent.id, window__isnull=False)
-            agents.update_locked(**empty)
+            agents.update(**empty)
         if deleted and is_enabled():
             delete_unreferenced(using, agent.session)
         return deleted
@@ -189,7 +189,7 @@ def delete_messages(using: str, agent: AgentRecord, keys: Collection[UUID]) -> i
             refuse_if_held(session, what)
         session_rows(using).filter(pk=agent.session).update(change=F("change") + 1)
         with recounting(using, agent):
-            doomed.delete_locked()
+            doomed.delete()
         for branch, gone in positions.items():
             _close_gaps(rows.filter(branch=branch), gone)
         if MAIN_BRANCH in positions:
@@ -220,10 +220,10 @@ def _close_gaps(rows: MessageQuerySet, gone: Sequence[int]) -> None:
         return
     # In two steps, because some databases check for duplicates after each row.
     away = last + 1
-    rows.filter(message_id__gt=gone[0]).update_locked(message_id=F("message_id") + away)
+    rows.filter(message_id__gt=gone[0]).update(message_id=F("message_id") + away)
     for number, (start, end) in enumerate(pairwise([*gone, last + 1]), 1):
         moved = rows.filter(message_id__gt=start + away, message_id__lt=end + away)
-        moved.update_locked(message_id=F("message_id") - (away + number))
+        moved.update(message_id=F("message_id") - (away + number))
 
 
 def check_session_not_held(using: str, agent: AgentRecord, what: str) -> None:

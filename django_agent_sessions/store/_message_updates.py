@@ -6,13 +6,12 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Case, Exists, F, OuterRef, Subquery, Value, When
+from django.db.models import Case, Exists, F, OuterRef, QuerySet, Subquery, Value, When
 
 from django_agent_sessions.blobs import Uploads, is_enabled, update_references
 from django_agent_sessions.content import codec
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.models.content_field import SealedText
-from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.values.records import AgentRecord
 
 from ._base import tracked_atomic
@@ -46,7 +45,7 @@ def _replacing_columns(row: MessageRow, key: UUID | None, session: UUID) -> dict
 
 
 def _replace(
-    using: str, agent: AgentRecord, rows: RowQuerySet[SessionMessage], row: MessageRow
+    using: str, agent: AgentRecord, rows: QuerySet[SessionMessage], row: MessageRow
 ) -> int:
     """Replace one message, and count it if it became or stopped being an error."""
     has_error = row.neutral_columns()["has_error"]
@@ -62,7 +61,7 @@ def _replace(
 
 
 def _replace_version(
-    using: str, agent: AgentRecord, rows: RowQuerySet[SessionMessage], row: MessageRow
+    using: str, agent: AgentRecord, rows: QuerySet[SessionMessage], row: MessageRow
 ) -> int:
     """Replace one message; under legal hold, keep a copy of what it was."""
     if updated := _write(rows.exclude(_UNDER_HOLD), row, agent.session):
@@ -76,20 +75,20 @@ def _replace_version(
         return _write(rows, row, agent.session)
 
 
-def _write(rows: RowQuerySet[SessionMessage], row: MessageRow, session: UUID) -> int:
+def _write(rows: QuerySet[SessionMessage], row: MessageRow, session: UUID) -> int:
     key = None
     if not codec.is_plain():
         key = rows.values_list("pk", flat=True).first()
         if key is None:
             return 0
         rows = rows.filter(pk=key)
-    return rows.update_locked(**_replacing_columns(row, key, session))
+    return rows.update(**_replacing_columns(row, key, session))
 
 
 def update_row(
     using: str,
     agent: AgentRecord,
-    rows: RowQuerySet[SessionMessage],
+    rows: QuerySet[SessionMessage],
     row: MessageRow,
     uploads: Uploads,
 ) -> int:

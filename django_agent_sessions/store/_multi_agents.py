@@ -9,13 +9,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from django_agent_sessions.exceptions import SessionConflictError, StaleSessionError
 from django_agent_sessions.models import SessionMultiAgent
 from django_agent_sessions.models.content_field import update_one
 from django_agent_sessions.models.fields import CorruptPayload
-from django_agent_sessions.models.querysets import RowQuerySet
 from django_agent_sessions.models.session_names import SessionName
 from django_agent_sessions.sql import lookup, message_writes
 from django_agent_sessions.values.ids import new_id, validate_id
@@ -217,7 +217,7 @@ def _record(row: Any) -> MultiAgentRecord:
 
 def _multi_agent(
     using: str, session: SessionRecord, multi_agent_id: str
-) -> RowQuerySet[SessionMultiAgent]:
+) -> QuerySet[SessionMultiAgent]:
     return SessionMultiAgent.objects.using(using).filter(
         session=session.id, multi_agent_id=validate_id(multi_agent_id, "multi_agent_id")
     )

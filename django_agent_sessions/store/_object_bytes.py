@@ -38,7 +38,7 @@ def object_pieces(using: str, stored: UUID) -> Iterator[bytes]:
 
 def write_bytes(using: str, stored: UUID, data: bytes) -> None:
     """Replace the bytes of an object, in the caller's transaction."""
-    StoredPart.objects.using(using).filter(stored=stored).delete_locked()
+    StoredPart.objects.using(using).filter(stored=stored).delete()
     holder = holder_of_object(using, stored)
     for number, first in enumerate(range(0, max(len(data), 1), PART_SIZE)):
         key = new_id()

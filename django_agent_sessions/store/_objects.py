@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from django_agent_sessions.content.dialects import STRANDS, STRANDS_NODE
@@ -23,7 +23,7 @@ from django_agent_sessions.models import (
     StoredPart,
 )
 from django_agent_sessions.models.holds import refuse_if_held
-from django_agent_sessions.models.querysets import RowQuerySet, begins_with
+from django_agent_sessions.models.querysets import begins_with
 from django_agent_sessions.models.session_names import SessionName, name_in_errors
 from django_agent_sessions.models.timeline import object_digest
 from django_agent_sessions.values.ids import new_id
@@ -100,8 +100,8 @@ class ObjectStore(StoreOperations):
                 stored = self._stored().filter(digest=digest).values_list("pk", flat=True).first()
                 if stored is None:
                     return unsure
-                self._parts().filter(stored=stored).delete_locked()
-                self._stored().filter(pk=stored).delete_locked()
+                self._parts().filter(stored=stored).delete()
+                self._stored().filter(pk=stored).delete()
             return True
 
         return write(self.using, delete, what="deleting a stored object")
@@ -190,8 +190,8 @@ class ObjectStore(StoreOperations):
             raise InvalidIdError("the key contains NUL or a lone surrogate; remove it")
         return object_digest(self._context.namespace, self._context.scope, owner, key)
 
-    def _stored(self) -> RowQuerySet[StoredObject]:
+    def _stored(self) -> QuerySet[StoredObject]:
         return StoredObject.objects.using(self.using)
 
-    def _parts(self) -> RowQuerySet[StoredPart]:
+    def _parts(self) -> QuerySet[StoredPart]:
         return StoredPart.objects.using(self.using)

@@ -130,7 +130,7 @@ def _move(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef]:
             permit_change(using, [row.session_id])
             unchanged = rows.filter(revision=row.revision, redacted_at=row.redacted_at)
             sealed = sealed_columns(SessionMessage, key, lighter.columns, row.session_id)
-            if not unchanged.update_locked(**sealed):
+            if not unchanged.update(**sealed):
                 raise RetryError
             update_references(using, row.session_id, [key])
     except RetryError:

@@ -74,7 +74,7 @@ class OrchestratorSnapshotStore(SnapshotFinder):
                     before, _ = stored()
                     append_node_messages(self.using, session, multi_agent_id, state, before=before)
                 new_state = sealed_columns(SessionMultiAgent, key, {"state": state}, session.pk)
-                agents.update_locked(**new_state, updated_at=now)
+                agents.update(**new_state, updated_at=now)
             content = {"document": document, "messages": []}
             if not update_snapshot(rows, content, updated_at=now):
                 Snapshot(

@@ -6,10 +6,10 @@ from collections.abc import Collection
 from uuid import UUID
 
 from django.db import connections
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
 from django_agent_sessions.models import Branch, Session, SessionAgent, SessionMessage, Snapshot
-from django_agent_sessions.models.querysets import MessageQuerySet, RowQuerySet, SessionQuerySet
+from django_agent_sessions.models.querysets import MessageQuerySet, SessionQuerySet
 from django_agent_sessions.values.records import AgentRecord
 
 
@@ -17,16 +17,16 @@ def session_rows(using: str) -> SessionQuerySet:
     return Session.objects.using(using)
 
 
-def agent_rows(using: str) -> RowQuerySet[SessionAgent]:
+def agent_rows(using: str) -> QuerySet[SessionAgent]:
     return SessionAgent.objects.using(using)
 
 
-def branch_rows(using: str, agent: AgentRecord) -> RowQuerySet[Branch]:
+def branch_rows(using: str, agent: AgentRecord) -> QuerySet[Branch]:
     AgentRecord.require(agent)
     return Branch.objects.using(using).filter(agent=agent.id)
 
 
-def snapshot_rows(using: str, agent: AgentRecord) -> RowQuerySet[Snapshot]:
+def snapshot_rows(using: str, agent: AgentRecord) -> QuerySet[Snapshot]:
     return Snapshot.objects.using(using).filter(agent=agent.id)
 
 

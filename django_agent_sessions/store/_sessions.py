@@ -173,7 +173,7 @@ class Sessions(StorePart):
                     changed = ["updated_at", "change", "header_change"]
                     written = {name: getattr(row, name) for name in (*columns, *changed)}
                     sealed = sealed_columns(Session, row.pk, written, Owned(row.owner_id))
-                    session_rows(self.using).filter(pk=row.pk).update_locked(**sealed)
+                    session_rows(self.using).filter(pk=row.pk).update(**sealed)
                     on_written(self.using, row.pk, "update")
             return session_record(row)
 

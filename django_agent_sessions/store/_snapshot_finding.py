@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import connections
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from django_agent_sessions.models import Session, Snapshot
+from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.models.querysets import begins_with, key_condition
 
 from ._agent_states import LATEST_SNAPSHOT_ID
-from ._base import retry_reads, write
+from ._base import retry_reads, tracked_atomic, write
+from ._queries import session_rows
 from ._store import StoreOperations
+from .locking import lock_session
 
 
 class SnapshotIds(NamedTuple):
@@ -63,7 +66,8 @@ class SnapshotFinder(StoreOperations):
     def delete_snapshot(
         self, session_id: str, snapshot_id: str, *, agent_id: str = "", multi_agent_id: str = ""
     ) -> bool:
-        """Delete a snapshot; its messages stay."""
+        """Delete a snapshot; its messages stay. Raises ``LegalHoldError`` under legal hold."""
+        what = "deleting a snapshot"
         rows = self._named_snapshots(session_id).filter(snapshot_id=snapshot_id)
         if agent_id:
             rows = rows.filter(agent__agent_id=agent_id)
@@ -71,12 +75,17 @@ class SnapshotFinder(StoreOperations):
             rows = rows.filter(multi_agent__multi_agent_id=multi_agent_id)
 
         def delete(unsure: bool) -> bool:
-            key = rows.values_list("pk", flat=True).first()
-            if key is None:
-                return unsure
-            return bool(Snapshot.objects.using(self.using).filter(pk=key).delete()[0])
+            with tracked_atomic(self.using):
+                found: Any = rows.values_list("pk", "session").first()
+                if found is None:
+                    return unsure
+                key, owner = found
+                if (session := lock_session(self.using, owner)) is not None:
+                    refuse_if_held(session, what)
+                session_rows(self.using).filter(pk=owner).update(change=F("change") + 1)
+                return bool(Snapshot.objects.using(self.using).filter(pk=key).delete()[0])
 
-        return write(self.using, delete, what="deleting a snapshot")
+        return write(self.using, delete, what=what)
 
     def _lock_by_name(self, session_id: str) -> Session:
         rows = self._context.sessions().filter_key(self._context.key(session_id))

@@ -145,7 +145,7 @@ class SnapshotStore(SnapshotReader):
             latest = snapshot_rows(self.using, agent).filter(
                 snapshot_id=LATEST_SNAPSHOT_ID, branch=MAIN_BRANCH
             )
-            latest.filter(length__gt=keep + 1).update_locked(branch=branch.number)
+            latest.filter(length__gt=keep + 1).update(branch=branch.number)
 
     def _cleaned_messages(self, messages: list[Any]) -> list[Any]:
         return [

@@ -117,7 +117,7 @@ def replace_variants(
                 keep(using, session, row, new)
             rows = type(row).objects.using(using).filter(pk=row.pk)
             columns = sealed_columns(type(row), row.pk, new, session)
-            changed += rows.update_locked(**columns, updated_at=timezone.now())
+            changed += rows.update(**columns, updated_at=timezone.now())
     return changed
 
 

@@ -132,7 +132,7 @@ def test_names_of_users_and_sessions_are_escaped(talk, ada):
     evil = "<script>alert(1)</script>"
     get_user_model().objects.filter(pk=ada.pk).update(username=evil)
     SessionStore(owner=ada).sessions.update(talk.pk, title=evil)
-    Session.objects.filter(pk=talk.pk).update_locked(session_id=evil)
+    Session.objects.filter(pk=talk.pk).update(session_id=evil)
     client = signed_in(VIEW, READ, EXPORT, *ERASE)
     for name in ("person", "person_erase"):
         page = client.get(page_of(ada, name)).content.decode()

@@ -101,9 +101,7 @@ def test_sessions_older_than_30_days(ada):
     for days, held in ((31, False), (31, True), (29, False)):
         session = make_session("Hello", owner=ada, session_id=f"{days} {held}")
         moment = timezone.now() - timedelta(days=days)
-        Session.objects.filter(pk=session.pk).update_locked(
-            last_activity_at=moment, legal_hold=held
-        )
+        Session.objects.filter(pk=session.pk).update(last_activity_at=moment, legal_hold=held)
 
     pasted("Sessions older than 30 days")["delete_old_sessions"]()
 

@@ -304,7 +304,7 @@ def titles() -> dict[str, str]:
 
 
 def test_a_text_goes_from_all_sessions_of_a_user_and_from_nobody_elses(three):
-    Session.objects.all().update_locked(legal_hold=False)
+    Session.objects.all().update(legal_hold=False)
 
     said = run("--owner", "ada", "--find", SECRET, "--reason", "she asked us to")
 

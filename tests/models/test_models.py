@@ -125,7 +125,7 @@ def test_a_user_with_a_session_under_legal_hold_stays(ada, bob):
 
     assert [str(held) for held in refusal.value.protected_objects] == ["held"]
     assert set(Session.objects.values_list("session_id", flat=True)) == {"ada", "held"}
-    Session.objects.all().update_locked(legal_hold=False)
+    Session.objects.all().update(legal_hold=False)
     ada.delete()
     assert not Session.objects.exists()
 

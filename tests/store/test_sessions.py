@@ -301,7 +301,7 @@ def test_a_session_under_legal_hold_stays(store, ada):
 
     assert {held.pk for held in refusal.value.protected_objects} == {session.id}
     assert everybodys.get("s").legal_hold
-    Session.objects.filter(pk=session.id).update_locked(legal_hold=False)
+    Session.objects.filter(pk=session.id).update(legal_hold=False)
     assert everybodys.delete("s")
 
 

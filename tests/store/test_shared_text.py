@@ -129,7 +129,7 @@ def test_a_new_text_leaves_the_payload_as_it_was(store, agent, text):
     ways = [
         lambda: rows.update(text="other"),
         lambda: rows.update(text=F("role"), role="x"),
-        lambda: rows.update_locked(text="other"),
+        lambda: rows.update(text="other"),
         lambda: rows.bulk_update([_changed(found)], ["text"]),
         lambda: _changed(found).save(update_fields=["text"]),
         lambda: _changed(rows.defer("message").get()).save(),

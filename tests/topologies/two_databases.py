@@ -85,7 +85,7 @@ def outcomes() -> dict[str, str]:
         try:
             ada.delete()
         finally:
-            rows.update_locked(legal_hold=False)
+            rows.update(legal_hold=False)
 
     return {
         "nobody's": outcome(lambda: says(SessionStore(), "nobodys")),

@@ -43,7 +43,7 @@ def test_the_day_of_its_deletion_is_told_with_the_rule(client, reader, talker, s
     assert "Deleted from" not in shown(client, page_url("session-1"))
 
     settings.AGENT_SESSIONS = {"RETENTION": {"SESSIONS": 1}}
-    Session.objects.all().update_locked(legal_hold=False, expires_at=created)
+    Session.objects.all().update(legal_hold=False, expires_at=created)
     assert "Deleted from" not in shown(client, page_url("session-1"))
 
 

@@ -37,7 +37,7 @@ def rows() -> dict[str, list[str]]:
 
 def forget() -> None:
     """Empties the database, legal holds and all."""
-    Session.objects.all().update_locked(legal_hold=False)
+    Session.objects.all().update(legal_hold=False)
     Session.objects.all().delete()
 
 
