@@ -9,7 +9,7 @@ from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 from uuid import UUID
 
-from django.db import models
+from django.db import models, transaction
 from django.db.models import (
     BooleanField,
     DateTimeField,
@@ -257,7 +257,38 @@ class MessageQuerySet(models.QuerySet["tables.SessionMessage"]):
         return self.filter(author__gt="")
 
     def delete(self) -> tuple[int, dict[str, int]]:
-        """Delete messages, with the feedback on them, and remember their keys with their agents."""
+        """Delete the messages, unless a session is under legal hold; streams of events tell it.
+
+        Raises:
+            LegalHoldError: A session is under legal hold; nothing was deleted.
+        """
+        if self.query.is_sliced:
+            return super().delete()  # Django raises its own error.
+        sessions: Any = self.model._meta.get_field("session").related_model
+        with transaction.atomic(self.db):
+            rows = sessions._base_manager.using(self.db)
+            found = rows.filter(pk__in=self.order_by().values("session")).order_by("pk")
+            # Locked first, so that none is put under legal hold meanwhile. Not the title and
+            # metadata, whose key may have been destroyed.
+            locked = list(found.select_for_update().only("session_id", "legal_hold"))
+            if held := [session for session in locked if session.legal_hold]:
+                raise holds.legal_hold_error(held)
+            first_deleted = self._first_positions()
+            deleted = self.delete_locked()
+            if deleted[0]:
+                keys = [session.pk for session in locked]
+                rows.filter(pk__in=keys).update(change=F("change") + 1)
+                self.mark_moved(first_deleted)
+            return deleted
+
+    def _first_positions(self) -> dict[UUID, int]:
+        """Return the first of these positions on each agent's main branch."""
+        rows = self.model._base_manager.using(self.db).filter(branch=_MAIN_BRANCH).order_by()
+        deleted: Any = rows.filter(pk__in=self.order_by().values("pk")).values("agent")
+        return dict(deleted.annotate(first=Min("message_id")).values_list("agent", "first"))
+
+    def delete_locked(self) -> tuple[int, dict[str, int]]:
+        """Delete messages of sessions that the caller has locked, with the feedback on them."""
         feedback: Any = self.model._meta.get_field("feedback").related_model
         rows = feedback._base_manager.using(self.db)
         rows.filter(message__in=self.order_by().values("pk")).delete()
@@ -269,6 +300,8 @@ class MessageQuerySet(models.QuerySet["tables.SessionMessage"]):
 
     delete.alters_data = True  # type: ignore[attr-defined] # read by Django
     delete.queryset_only = True  # type: ignore[attr-defined] # read by Django
+    delete_locked.alters_data = True  # type: ignore[attr-defined] # read by Django
+    delete_locked.queryset_only = True  # type: ignore[attr-defined] # read by Django
 
     def conversation(self, agent: Any, branch: int = 0) -> Self:
         """Filter by agent and branch, in order of positions.

@@ -407,8 +407,7 @@ class SessionMessage(SessionRelated):
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         """Delete the message as :meth:`MessageQuerySet.delete` does."""
         rows = SessionMessage.objects.using(kwargs.get("using") or self._state.db)
-        with transaction.atomic(rows.db):
-            deleted = rows.filter(pk=self.pk).delete()
+        deleted = rows.filter(pk=self.pk).delete()
         self.pk = None
         return deleted
 

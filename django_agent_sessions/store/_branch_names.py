@@ -151,11 +151,11 @@ class BranchNames(StoreOperations):
                     f"{what}: content was redacted; reload the session and retry"
                 )
             names = list(branch_rows(self.using, agent).values_list("name", flat=True))
-            messages = _of(self.using, SessionMessage.objects.all(), agent)
+            messages = SessionMessage.objects.using(self.using).filter(agent=agent.id).order_by()
             if session.legal_hold and (names or messages.exists()):
                 refuse_if_held(session, what)
             with recounting(self.using, agent):
-                deleted: int = messages.delete()[0]
+                deleted: int = messages.delete_locked()[0]
             _of(self.using, TurnUsage.objects.all(), agent).delete()
             if names:
                 branch_rows(self.using, agent).delete()

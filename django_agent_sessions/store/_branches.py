@@ -313,7 +313,7 @@ class Branches(StorePart):
                 )
             with recounting(self.using, agent):
                 rows = conversation(self.using, agent.on_branch(number)).order_by()
-                deleted: int = rows.delete()[0]
+                deleted: int = rows.delete_locked()[0]
             for model in (Snapshot, TurnUsage):
                 of_branch = model._base_manager.using(self.using).filter(agent=agent.id)
                 of_branch.filter(branch=number).delete()

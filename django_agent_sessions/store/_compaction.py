@@ -50,7 +50,7 @@ def replace_end(
         forget_costs(using, agent, first)
         rows = conversation(using, agent).filter(message_id__gte=first).order_by()
         with recounting(using, agent):
-            rows.delete()
+            rows.delete_locked()
         if is_enabled():
             delete_unreferenced(using, agent.session)
     append_messages(using, Append(agent, messages))

@@ -142,10 +142,10 @@ def clear_messages(using: str, agent: AgentRecord, epoch: int | None) -> int:
         messages = SessionMessage.objects.using(using).filter(agent=agent.id)
         if messages.exclude(branch=agent.branch).exists():
             with recounting(using, agent):
-                deleted: int = rows.delete()[0]
+                deleted: int = rows.delete_locked()[0]
         else:
             errors = rows.filter(has_error=True).count() if session.error_count else 0
-            if deleted := rows.delete()[0]:
+            if deleted := rows.delete_locked()[0]:
                 subtract_messages(session_rows(using).filter(pk=agent.session), deleted, errors)
         has_window = dialects.get(agent.dialect).has_windows and agent.branch == MAIN_BRANCH
         if deleted and has_window:
@@ -189,7 +189,7 @@ def delete_messages(using: str, agent: AgentRecord, keys: Collection[UUID]) -> i
             refuse_if_held(session, what)
         session_rows(using).filter(pk=agent.session).update(change=F("change") + 1)
         with recounting(using, agent):
-            doomed.delete()
+            doomed.delete_locked()
         for branch, gone in positions.items():
             _close_gaps(rows.filter(branch=branch), gone)
         if MAIN_BRANCH in positions:

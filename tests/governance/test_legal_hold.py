@@ -105,6 +105,9 @@ WAYS = {
     "base manager": lambda: Session._base_manager.all().delete(),
     "owner": lambda: get_user_model().objects.get(username="ada").delete(),
     "owners": lambda: get_user_model().objects.all().delete(),
+    "messages": lambda: SessionMessage.objects.all().delete(),
+    "one of the messages": lambda: SessionMessage.objects.filter(message_id=1).delete(),
+    "messages of the session": lambda: Session.objects.get().messages.all().delete(),
     "pop": lambda: SessionStore(owner=EVERYBODY).pop(the_agent()),
     "clear": lambda: SessionStore(owner=EVERYBODY).clear(the_agent()),
 }
@@ -201,6 +204,8 @@ def test_an_error_about_a_hold_names_the_session_by_its_id_only(held):
     [
         lambda: Session.objects.get().delete(),
         lambda: Session.objects.all().delete(),
+        lambda: SessionMessage.objects.all()[0].delete(),
+        lambda: SessionMessage.objects.all().delete(),
         lambda: SessionStore(owner=EVERYBODY).delete("held"),
     ],
 )

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 from django.core import serializers
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
@@ -52,7 +52,8 @@ def test_a_payload_may_be_missing_only_where_the_column_may(agent):
 def test_a_payload_over_a_limit_is_refused_before_the_database_sees_it(agent, settings):
     settings.AGENT_SESSIONS = {"MAX_PAYLOAD_BYTES": 10}
     with CaptureQueriesContext(connection) as captured, pytest.raises(PayloadError):
-        SessionAgent.objects.filter(pk=agent.id).update(state="x" * 100)
+        with transaction.atomic():
+            SessionAgent.objects.filter(pk=agent.id).update(state="x" * 100)
 
     assert not [query for query in captured.captured_queries if "UPDATE" in query["sql"].split()[0]]
     assert SessionAgent.objects.get().state == {}
