@@ -51,9 +51,9 @@ def test_a_payload_may_be_missing_only_where_the_column_may(agent):
 
 def test_a_payload_over_a_limit_is_refused_before_the_database_sees_it(agent, settings):
     settings.AGENT_SESSIONS = {"MAX_PAYLOAD_BYTES": 10}
-    with CaptureQueriesContext(connection) as captured, pytest.raises(PayloadError):
-        with transaction.atomic():
-            SessionAgent.objects.filter(pk=agent.id).update(state="x" * 100)
+    refused = pytest.raises(PayloadError)
+    with CaptureQueriesContext(connection) as captured, refused, transaction.atomic():
+        SessionAgent.objects.filter(pk=agent.id).update(state="x" * 100)
 
     assert not [query for query in captured.captured_queries if "UPDATE" in query["sql"].split()[0]]
     assert SessionAgent.objects.get().state == {}
