@@ -8,16 +8,13 @@ including bytes, NUL, lone surrogates and key order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef
-from django.utils import timezone
 
-from django_agent_sessions.conf import get_settings
 from django_agent_sessions.content import exact_json
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.loop_guard import sync_only
@@ -38,7 +35,7 @@ from django_agent_sessions.models.users import with_owners
 from .json_rows import json_object, plain, read_row, without_suffix
 from .jsonl_blobs import OnBlob, OnLost, each_blob
 from .jsonl_blobs import hashes as hashes_in
-from .row_pages import RowDict, each_message, each_session
+from .row_pages import each_message, each_session
 
 JSONL_FORMAT = "django-agent-sessions"
 """The value of the first key of each line."""
@@ -136,7 +133,6 @@ def export_sessions(
     sessions: Iterable[Session],
     *,
     using: str | None = None,
-    originals: bool = False,
     states: bool = True,
     blobs: bool | Path | OnBlob = True,
     lost: OnLost | None = None,
@@ -148,8 +144,6 @@ def export_sessions(
     Args:
         sessions: Session rows or a queryset. Sessions that were deleted meanwhile are skipped.
         using: The database alias.
-        originals: Include the kept originals of redacted messages until
-            ``REDACTION_ORIGINAL_TTL``.
         states: Include the states of agents and orchestrators, which are often internal. Without
             them the copy is incomplete.
         blobs: Include the large binaries that are in a storage. Without them the copy is
@@ -168,13 +162,12 @@ def export_sessions(
     """
     alias = bridge.database(using)
     for key in each_session(sessions):
-        yield from _line(key, alias, originals, states, blobs, lost, feedback_by, reviews)
+        yield from _line(key, alias, states, blobs, lost, feedback_by, reviews)
 
 
 def _line(
     key: UUID,
     alias: str,
-    originals: bool,
     states: bool,
     blobs: bool | Path | OnBlob,
     lost: OnLost | None,
@@ -197,7 +190,7 @@ def _line(
     header = exact_json.dumps(head)
     yield f'{{"format":"{JSONL_FORMAT}","version":{VERSION},"session":{header},"agents":['
     hashes: set[str] = set()
-    yield from _agents(key, alias, originals, states, hashes, feedback if session.rated else None)
+    yield from _agents(key, alias, states, hashes, feedback if session.rated else None)
     yield '],"multi_agents":['
     yield from _multi_agents(key, alias, states)
     yield "]"
@@ -228,7 +221,7 @@ def _review_rows(rows: Any) -> Iterator[str]:
 
 
 def _agents(
-    session: UUID, alias: str, originals: bool, states: bool, hashes: set[str], feedback: Any
+    session: UUID, alias: str, states: bool, hashes: set[str], feedback: Any
 ) -> Iterator[str]:
     agents = SessionAgent.objects.using(alias).filter(session=session).order_by("pk")
     texts, comma = (AGENT_PAYLOADS if states else ()), ""
@@ -237,7 +230,7 @@ def _agents(
         row = read_row(agents.filter(pk=key), AGENT_COLUMNS, texts)
         if row is not None:
             yield f'{comma}{json_object(row, texts)[:-1]},{_branches(key, alias)}"messages":['
-            yield from _messages(key, alias, originals, hashes, feedback)
+            yield from _messages(key, alias, hashes, feedback)
             yield "]}"
             comma = ","
 
@@ -249,30 +242,22 @@ def _branches(agent: UUID, alias: str) -> str:
     return f'"branches":[{",".join(found)}],' if found else ""
 
 
-def _messages(
-    agent: UUID, alias: str, originals: bool, hashes: set[str], feedback: Any
-) -> Iterator[str]:
-    texts: dict[str, Any] = {"content": VISIBLE_TEXT}
-    if originals:
-        texts["original"] = StoredText("message")
+def _messages(agent: UUID, alias: str, hashes: set[str], feedback: Any) -> Iterator[str]:
     messages = SessionMessage.objects.using(alias).filter(agent=agent)
     read_feedback = None if feedback is None else partial(_feedback_by_message, feedback)
     comma = ""
     for branch in list(messages.order_by("branch").values_list("branch", flat=True).distinct()):
         on_branch = messages.filter(branch=branch)
-        for row in each_message(on_branch, "message_id", MESSAGE_COLUMNS, read_feedback, **texts):
+        for row in each_message(
+            on_branch, "message_id", MESSAGE_COLUMNS, read_feedback, content=VISIBLE_TEXT
+        ):
             row["message"] = row.pop("content")
             row["redacted"] = row["redacted_at"] is not None
             for name, absent in _LEFT_OUT.items():
                 if row[name] == absent:
                     del row[name]
             written = ["message"]
-            if originals and _has_original(row):
-                written.append("original")
-            else:
-                row.pop("original", None)
-            for name in written:
-                hashes |= hashes_in(row[name])
+            hashes |= hashes_in(row["message"])
             if "feedback" in row:
                 written.append("feedback")
             yield comma + json_object(row, written)
@@ -288,16 +273,6 @@ def _feedback_by_message(feedback: Any, messages: Sequence[UUID]) -> dict[UUID, 
         listed = found.setdefault(row.pop("message_id"), [])
         listed.append(json_object(without_suffix(row), FEEDBACK_PAYLOADS))
     return {message: f"[{','.join(listed)}]" for message, listed in found.items()}
-
-
-def _has_original(row: RowDict) -> bool:
-    """Return whether a message has an original that has not expired."""
-    if row["original"] == row["message"]:
-        return False
-    if row["redacted_at"] is None:
-        return True
-    age = timezone.now() - row["redacted_at"]
-    return bool(age < timedelta(seconds=get_settings().REDACTION_ORIGINAL_TTL))
 
 
 def _multi_agents(session: UUID, alias: str, states: bool) -> Iterator[str]:

@@ -281,8 +281,6 @@ def _message(
         raise InvalidValueError("it has no message")
     current = _message_payload(row, "message", dialect, blobs, lost)
     redacted = row.get("redacted") is True
-    # Exports of earlier releases have originals of messages that were edited under legal hold.
-    changed = redacted or "original" in row
     branch, position = row.get("branch", 0), row.get("message_id")
     if type(branch) is not int or type(position) is not int:
         raise InvalidValueError("its branch or message_id is not an integer")
@@ -292,12 +290,10 @@ def _message(
     run = as_uuid(row, "run_id")
     shared = as_uuid(row, "source") or as_uuid(row, "id") if branched else None
     return SourceMessage(
-        payload=_message_payload(row, "original", dialect, blobs, lost)
-        if "original" in row
-        else current,
+        payload=current,
         created_at=as_time(row, "created_at"),
         updated_at=as_time(row, "updated_at"),
-        redact_message=current if changed else None,
+        redact_message=current if redacted else None,
         branch=branch,
         run=str(run) if run else "",
         shared=str(shared) if shared else "",
@@ -308,7 +304,6 @@ def _message(
             "model": row.get("model", ""),
             "external_id": row.get("external_id"),
             "author": row.get("author", ""),
-            "edited": changed and not redacted,
             "has_error": row.get("has_error"),
             "redacted_at": as_time(row, "redacted_at"),
             "redaction": as_uuid(row, "redaction"),

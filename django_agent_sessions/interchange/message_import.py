@@ -237,8 +237,6 @@ class MessageImport:
         return feedback
 
     def _redacted_at(self, found: SourceMessage, made: datetime) -> datetime | None:
-        if found.columns.get("edited"):
-            return None
         known = valid_time(found.columns.get("redacted_at"))
         if found.redact_message is None:
             return known

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from datetime import timedelta
 from uuid import UUID
 
 import pytest
@@ -69,13 +68,13 @@ def messages_of(line: dict) -> list:
     return [message["message"] for message in line["agents"][0]["messages"]]
 
 
-def redact_keeping(message_id: int, *, ago: timedelta = timedelta(0)) -> None:
-    """What a redaction leaves where originals are kept for a time."""
+def redact_keeping(message_id: int) -> None:
+    """What a redaction of an earlier version could leave: the original beside its mask."""
     update_content(
         SessionMessage.objects.filter(message_id=message_id),
         {"redact_message": {"role": "user", "content": "[REDACTED]"}},
         text="[REDACTED]",
-        redacted_at=timezone.now() - ago,
+        redacted_at=timezone.now(),
     )
 
 
@@ -166,34 +165,16 @@ def test_no_column_is_forgotten():
         assert columns - left_out == set(written)
 
 
-@pytest.mark.parametrize("originals", [False, True])
-def test_what_was_redacted_is_there_only_as_it_was_redacted(store, agent, originals):
+def test_what_was_redacted_is_there_only_as_it_was_redacted(store, agent):
     store.append_many(agent, [{"role": "user", "content": "plantedsecret"}, {"content": "b"}])
     redact_keeping(0)
 
-    [line] = exported(originals=originals)
+    [line] = exported()
 
     message = line["agents"][0]["messages"][0]
     assert message["message"] == {"role": "user", "content": "[REDACTED]"}
     assert message["redacted"] is True
     assert message["redacted_at"] is not None
-    # Only whoever asks for originals gets them, of the messages that have one.
-    assert ("original" in message) == originals
-    assert ("plantedsecret" in str(line)) == originals
-    assert "original" not in line["agents"][0]["messages"][1]
-
-
-def test_an_original_that_may_not_be_seen_any_longer_is_not_exported(store, agent, settings):
-    settings.AGENT_SESSIONS = {"REDACTION_ORIGINAL_TTL": 3600}
-    store.append_many(agent, [{"content": "seen"}, {"content": "plantedsecret"}])
-    redact_keeping(0, ago=timedelta(minutes=59))
-    redact_keeping(1, ago=timedelta(minutes=61))
-
-    [line] = exported(originals=True)
-
-    first, second = line["agents"][0]["messages"]
-    assert first["original"] == {"content": "seen"}
-    assert "original" not in second
     assert "plantedsecret" not in str(line)
 
 
