@@ -117,15 +117,6 @@ class AgentSessionsSettings:
     another transaction holds a lock. After that Django's own error is raised. In a transaction of
     the caller it is raised at once."""
 
-    REDACTION_KEEP_ORIGINAL: bool = False
-    """Whether the original of a redacted message is kept for a limited time, for users who have
-    the permission ``view_original`` and enter a reason. Originals of states, titles and metadata
-    are never kept."""
-
-    REDACTION_ORIGINAL_TTL: int = 30 * 24 * 60 * 60
-    """Seconds for which an original can be viewed. After that
-    ``manage.py agent_sessions_purge_originals`` deletes it."""
-
     REDACTION_SECONDS: int | float = 1
     """Seconds of processor time that the redaction of a request may take, checked between pieces of
     limited size. Users with the permission ``redact`` may use ten times as much in the API and the

@@ -93,7 +93,7 @@ NEED_PLAIN_TEXT = {
     "test_others_get_with_each_permission_what_it_opens_and_only_by_asking_for_everybodys"
     "[get-sessions/-q": _SEARCHES,
     "tests/rest/test_authorization.py::"
-    "test_owners_need_no_permission_but_for_states_and_originals"
+    "test_owners_need_no_permission_but_for_states"
     "[get-sessions/-q": _SEARCHES,
     "tests/rest/test_contents.py::test_a_large_message": _LARGE,
     "tests/rest/test_limits.py::test_a_search_has": _SEARCHES,

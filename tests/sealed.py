@@ -56,11 +56,8 @@ ASK_STORED_TEXT = {
     "tests/admin/test_search_admin.py::": "searches words of titles",
     "tests/admin/transcript/test_head.py::test_the_figures_count": "counts words in the database",
     "tests/admin/transcript/test_figures.py::test_a_call_without": "as the one before",
-    "tests/admin/transcript/test_originals.py::test_no_original_is_shown": "copies a stored text",
     "tests/admin/transcript/test_sizes.py::": "sizes of stored texts",
     "tests/blobs/test_admin.py::test_what_is_corrupt": "damages a stored text",
-    "tests/governance/test_originals.py::test_an_original_that_differs": "compares stored texts",
-    "tests/governance/test_originals.py::test_nothing_of_a_purged": "looks for a stored secret",
     "tests/integrity/test_closing.py::test_figures": "compares sizes of stored bytes",
     "tests/integrity/test_damage.py::test_each_damage_is_found_and_mended_where_that_is_promised"
     "[an_object_of_a_session_is_longer": "compares sizes of stored bytes",

@@ -42,10 +42,9 @@ from django_agent_sessions.models import (
     deletion,
     holds,
 )
-from django_agent_sessions.models.functions import has_no_original
 from django_agent_sessions.models.querysets import groups_of_keys
 from django_agent_sessions.models.session_names import by_key
-from django_agent_sessions.store.contents import clear_copied_content, discard_originals
+from django_agent_sessions.store.contents import clear_copied_content
 from django_agent_sessions.values import observing
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, owner_key
 
@@ -262,8 +261,8 @@ class _Erasure:
 
         def clear(current: SessionChange) -> None:
             # Both change nothing in a fork that a run before an interruption cleared.
-            discarded = self._discard_originals(current, keys)
-            current.changed = clear_copied_content(self.using, current.session) or discarded
+            forgotten = self._forget_originals(current, keys)
+            current.changed = clear_copied_content(self.using, current.session) or forgotten
 
         self._blank(fork, keys, reason, actor)
         change(fork, clear, what=f"erasing a person in session {fork}", using=self.using)
@@ -280,7 +279,7 @@ class _Erasure:
             self.written_messages += [hashed("message", key) for key in keys]
 
             def forget(current: SessionChange, keys: list[UUID] = keys) -> None:
-                self._discard_originals(current, keys)
+                self._forget_originals(current, keys)
                 messages = SessionMessage.objects.using(self.using).filter(pk__in=keys)
                 messages.update(author=self.person)
                 current.changed = True
@@ -294,24 +293,15 @@ class _Erasure:
             scopes = map(WholeMessage, keys[start : start + _BATCH])
             redact(by_key(session), *scopes, reason=reason, actor=actor, using=self.using)
 
-    def _discard_originals(self, current: SessionChange, keys: list[UUID]) -> bool:
-        """Delete the originals of redacted messages; return whether there were some."""
+    def _forget_originals(self, current: SessionChange, keys: list[UUID]) -> bool:
+        """Delete the digests of redacted messages; return whether there were some."""
         holds.refuse_if_held(current.session, "erasing a person")
-        session = current.session.pk
-        rows = RedactedOriginal.objects.using(self.using).filter(session=session)
+        rows = RedactedOriginal.objects.using(self.using).filter(session=current.session.pk)
         changed = False
         for start in range(0, len(keys), _BATCH):
-            batch = keys[start : start + _BATCH]
-            if kept := self._with_original(batch):
-                discard_originals(self.using, session, kept)
-            digests, _ = rows.filter(message__in=batch).delete()
-            changed = changed or bool(kept or digests)
+            digests, _ = rows.filter(message__in=keys[start : start + _BATCH]).delete()
+            changed = changed or bool(digests)
         return changed
-
-    def _with_original(self, keys: list[UUID]) -> list[UUID]:
-        rows = SessionMessage.objects.using(self.using).filter(pk__in=keys)
-        found = rows.filter(redacted_at__isnull=False, redact_message__isnull=False)
-        return list(found.exclude(has_no_original()).values_list("pk", flat=True))
 
     def _pseudonymize_reviews(self) -> None:
         """Replace the person in notes and reviews of the sessions of others, which stay."""

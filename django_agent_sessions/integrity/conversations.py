@@ -203,9 +203,8 @@ class ConversationCheck:
         corrupt = isinstance(content, CorruptPayload)
         if row.redacted is not None or row.redacted_at is not None:
             self._check_redaction(row)
-        if corrupt or (row.redacted is not None and _is_corrupt(row)):
-            self._batch.add(Kind.CORRUPT, **_location(row))
         if corrupt:
+            self._batch.add(Kind.CORRUPT, **_location(row))
             # Keep the derived columns: they may be all that is left of the message.
             return
         if columns := wrong_derived_columns(self._batch, row, self._dialect, content):
@@ -215,7 +214,7 @@ class ConversationCheck:
     def _check_redaction(self, row: CheckedMessage) -> None:
         if row.redacted_at is not None and row.redacted is None:
             self._batch.add(Kind.UNHIDDEN, **_location(row))
-        if row.redacted_at is None and row.redacted not in (None, row.payload):
+        if row.redacted not in (None, row.payload):
             self._batch.add(Kind.UNHELD_ORIGINAL, **_location(row))
 
     def _in_batch(self, row: CheckedMessage) -> bool:
@@ -355,10 +354,6 @@ def wrong_derived_columns(
             if dialect.summary(restored).text == row.text:
                 del changed["text"]
     return changed
-
-
-def _is_corrupt(row: CheckedMessage) -> bool:
-    return row.payload != row.redacted and isinstance(decode_payload(row.payload), CorruptPayload)
 
 
 def _location(row: CheckedMessage) -> dict[str, Any]:

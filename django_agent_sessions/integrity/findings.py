@@ -62,7 +62,7 @@ class Kind(Enum):
         "unheld-original",
         Severity.WARNING,
         False,
-        "a message has a second version without a redaction",
+        "a message has a second version that is not shown",
     )
     # --- time
     BRANCH = _KindInfo("branch", Severity.ERROR, False, "a branch has an invalid number or name")

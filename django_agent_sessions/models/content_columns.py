@@ -64,7 +64,7 @@ class ContentColumns:
         session: The lookup of the session's primary key; None if rows belong to no session.
         stage: Rows of a higher stage are searched later.
         revision: Whether each write of content increases a column ``revision``.
-        copied_from: Columns into which the database copies the text of another one.
+        copied_from: Columns that can have the text of another one, as it is stored there.
         shared_text: Columns whose stored payload leaves out the text of another one: see
             ``models.shared_text``.
     """

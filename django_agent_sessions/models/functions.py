@@ -23,7 +23,6 @@ from django.db.models import (
 )
 from django.db.models.fields.json import KeyTransform
 from django.db.models.functions import Coalesce, RowNumber
-from django.db.models.lookups import Exact
 
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 
@@ -121,16 +120,6 @@ class Joined(Func):
         return self.as_sql(compiler, connection, template=template, arg_joiner=" || ", **context)
 
 
-class Bytes(Func):
-    """A text as bytes, for exact comparison: MariaDB's and MySQL's default collations fold case."""
-
-    template = "%(expressions)s"
-
-    def as_mysql(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        template = "CAST(%(expressions)s AS BINARY)"
-        return self.as_sql(compiler, connection, template=template, **context)
-
-
 class _Replaced(Func):
     """A text with the last character of each needle removed, as one node: Django resolves each."""
 
@@ -147,11 +136,6 @@ class _Replaced(Func):
         for needle in self.needles:
             sql, params = f"REPLACE({sql}, %s, %s)", (*params, needle, needle[:-1])
         return sql, params
-
-
-def has_no_original() -> Exact:
-    """Return a condition: the original of a redacted message was not kept."""
-    return Exact(Bytes(F("message")), Bytes(F("redact_message")))
 
 
 def count_occurrences(*needles: str) -> Func:

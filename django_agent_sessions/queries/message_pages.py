@@ -9,12 +9,11 @@ payloads that are so small that all of them fit; most pages have no others.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.db.models import (
-    BooleanField,
     Case,
     F,
     Q,
@@ -26,13 +25,11 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce, Substr
 from django.db.models.lookups import GreaterThan, GreaterThanOrEqual, LessThan
-from django.utils import timezone
 
-from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.fields import ExactJSONField
-from django_agent_sessions.models.functions import OctetLength, has_no_original
+from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT, visible_payload
 
 MESSAGES_PER_PAGE = 50
@@ -78,9 +75,6 @@ class MessagePreview:
     author: str
     size: int
     """Size of the payload in bytes."""
-
-    original: bool
-    """Whether the original of a redacted message is kept; False unless requested."""
 
     payload: Any = None
     read: bool = False
@@ -168,65 +162,57 @@ class MessageQuery:
 
 
 def page_around(
-    scope: MessageQuery, message: UUID, *, count: int = MESSAGES_PER_PAGE, originals: bool = False
+    scope: MessageQuery, message: UUID, *, count: int = MESSAGES_PER_PAGE
 ) -> MessagePage:
     """Read the page with a message in its middle, which may be deleted."""
     half = count // 2
-    before, earlier = _read(scope, scope.condition_beside(message, "lt"), half, False, originals)
-    after, later = _read(
-        scope, scope.condition_beside(message, "gte"), count - half, True, originals
-    )
+    before, earlier = _read(scope, scope.condition_beside(message, "lt"), half, False)
+    after, later = _read(scope, scope.condition_beside(message, "gte"), count - half, True)
     return MessagePage([*before, *after], earlier, later)
 
 
 def page_before(
-    scope: MessageQuery, message: UUID, *, count: int = MESSAGES_PER_PAGE, originals: bool = False
+    scope: MessageQuery, message: UUID, *, count: int = MESSAGES_PER_PAGE
 ) -> MessagePage:
     """Read the page that ends right before a message."""
-    rows, earlier = _read(scope, scope.condition_beside(message, "lt"), count, False, originals)
+    rows, earlier = _read(scope, scope.condition_beside(message, "lt"), count, False)
     return MessagePage(rows, earlier, True)
 
 
 def page_after(
-    scope: MessageQuery, message: UUID, *, count: int = MESSAGES_PER_PAGE, originals: bool = False
+    scope: MessageQuery, message: UUID, *, count: int = MESSAGES_PER_PAGE
 ) -> MessagePage:
     """Read the page that begins right after a message."""
-    rows, later = _read(scope, scope.condition_beside(message, "gt"), count, True, originals)
+    rows, later = _read(scope, scope.condition_beside(message, "gt"), count, True)
     return MessagePage(rows, True, later)
 
 
-def last_page(
-    scope: MessageQuery, *, count: int = MESSAGES_PER_PAGE, originals: bool = False
-) -> MessagePage:
+def last_page(scope: MessageQuery, *, count: int = MESSAGES_PER_PAGE) -> MessagePage:
     """Read the last page."""
-    rows, earlier = _read(scope, Q(), count, False, originals)
+    rows, earlier = _read(scope, Q(), count, False)
     return MessagePage(rows, earlier, False)
 
 
-def first_page(
-    scope: MessageQuery, *, count: int = MESSAGES_PER_PAGE, originals: bool = False
-) -> MessagePage:
+def first_page(scope: MessageQuery, *, count: int = MESSAGES_PER_PAGE) -> MessagePage:
     """Read the first page."""
-    rows, later = _read(scope, Q(), count, True, originals)
+    rows, later = _read(scope, Q(), count, True)
     return MessagePage(rows, False, later)
 
 
 def page_from_position(
-    scope: MessageQuery, position: int, *, count: int = MESSAGES_PER_PAGE, originals: bool = False
+    scope: MessageQuery, position: int, *, count: int = MESSAGES_PER_PAGE
 ) -> MessagePage:
     """Read the page of an agent's messages that begins at a position."""
-    rows, later = _read(scope, Q(message_id__gte=position), count, True, originals)
+    rows, later = _read(scope, Q(message_id__gte=position), count, True)
     return MessagePage(rows, position > 0, later)
 
 
 def _read(
-    scope: MessageQuery, condition: Q, count: int, forwards: bool, originals: bool
+    scope: MessageQuery, condition: Q, count: int, forwards: bool
 ) -> tuple[list[MessagePreview], bool]:
     """Read messages in one direction; return them and whether there are more."""
     order = scope.key if forwards else f"-{scope.key}"
-    messages = scope.messages.filter(condition).annotate(
-        size=OctetLength(VISIBLE_TEXT), original=_has_original(originals)
-    )
+    messages = scope.messages.filter(condition).annotate(size=OctetLength(VISIBLE_TEXT))
     columns = _COLUMNS
     if scope.eager:
         # One in so many fits however large the others are, with those on the other side.
@@ -264,7 +250,6 @@ _COLUMNS = [
     "revision",
     "author",
     "size",
-    "original",
 ]
 
 
@@ -273,18 +258,6 @@ def _payload_if(condition: Q) -> Case:
         When(condition, then=visible_payload()),
         default=Value(None),
         output_field=ExactJSONField(null=True),
-    )
-
-
-def _has_original(requested: bool) -> Any:
-    if not requested:
-        return Value(False, output_field=BooleanField())
-    retention = timedelta(seconds=conf.get_settings().REDACTION_ORIGINAL_TTL)
-    retained = Q(redacted_at__gt=timezone.now() - retention, redact_message__isnull=False)
-    return Case(
-        When(retained & ~Q(has_no_original()), then=Value(True)),
-        default=Value(False),
-        output_field=BooleanField(),
     )
 
 

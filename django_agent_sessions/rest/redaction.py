@@ -14,7 +14,6 @@ from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
-from django_agent_sessions.audit import MAX_REASON
 from django_agent_sessions.content import detectors, masking
 from django_agent_sessions.content.masking import MAX_LISTED_MATCHES
 from django_agent_sessions.content.work_budget import check_work, limit_work
@@ -50,8 +49,6 @@ from django_agent_sessions.rest.serializers.fields import (
     StrictSerializer,
     StrictTextField,
 )
-
-_ORIGINAL = "original"
 
 
 # An error report must not contain the text that is to be redacted.
@@ -90,10 +87,9 @@ def redaction_response(
             visibility=_visibility(view),
             using=view.using,
         )
-    shown = _without_originals(result)
-    found = [_without_originals(fork) for fork in shown.forks if fork.session in forks]
-    context = {"unreached": _visible(view, shown.unreached)}
-    return Response(RedactionSerializer(replace(shown, forks=found), context=context).data)
+    found = [fork for fork in result.forks if fork.session in forks]
+    context = {"unreached": _visible(view, result.unreached)}
+    return Response(RedactionSerializer(replace(result, forks=found), context=context).data)
 
 
 def _forks(view: Any, session: Session, within: QuerySet[Session]) -> dict[UUID | None, Session]:
@@ -124,21 +120,11 @@ def _visibility(view: Any) -> SessionVisibility:
         has_role = view.role_in(session) is not None
         return Visibility(
             states=view.has_permissions(session, SessionPermission.VIEW_STATE),
-            originals=view.has_permissions(session, SessionPermission.VIEW_ORIGINAL),
             reviews=view.may_review(session),
             comments_of=str(view.request.user.pk) if has_role else None,
         )
 
     return see
-
-
-def _without_originals(redaction: Redaction) -> Redaction:
-    """Remove the texts of originals: only their view shows them, for a reason that is recorded."""
-    hits = [
-        replace(hit, before="", after="") if hit.place.column == _ORIGINAL else hit
-        for hit in redaction.hits
-    ]
-    return replace(redaction, hits=hits)
 
 
 class _PathField(serializers.ListField):
@@ -330,7 +316,7 @@ class RedactionSerializer(serializers.Serializer[Any]):
         child=serializers.CharField(),
         help_text="What the user may not see, with or without a hit. In a `state`, a `note` and a "
         "`comment` of others, only texts are masked that were also found elsewhere in the "
-        "session; an `original` is kept. They are neither counted nor listed.",
+        "session. They are neither counted nor listed.",
     )
     messages = serializers.IntegerField(help_text="How many messages change.")
     states = serializers.IntegerField(
@@ -367,9 +353,3 @@ class RedactionSerializer(serializers.Serializer[Any]):
             "more_unreached": len(instance.unreached) - len(self.context.get("unreached", [])),
         }
         return super().to_representation(shown)
-
-
-class ReasonRequest(StrictSerializer):
-    """The reason for reading an original."""
-
-    reason = StrictTextField(min_length=3, max_length=MAX_REASON)

@@ -354,7 +354,6 @@ PARTICIPANT = [_request("Reader", {"user": "17", "role": "reader"})]
 SHARE_LINK = [_request("A week", {"seconds": 604800})]
 
 RESTORE = [_request("Restore", {"reason": "Ticket 5120"})]
-ORIGINAL = [_request("Reason", {"reason": "Complaint 17, requested by legal"})]
 
 FORK = [
     _request("Whole conversation", {}),

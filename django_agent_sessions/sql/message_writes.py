@@ -18,7 +18,6 @@ from django.db.models.expressions import RawSQL
 
 from django_agent_sessions.db.vendors import database_vendor
 from django_agent_sessions.models import MessageFeedback, Session, SessionAgent, SessionMessage
-from django_agent_sessions.models.shared_text import with_text
 from django_agent_sessions.models.stored_text import opened_text
 from django_agent_sessions.sql import cursors
 from django_agent_sessions.values.records import Usage
@@ -490,9 +489,7 @@ class RedactedRow(NamedTuple):
     at: datetime
 
 
-def redact_rows(
-    using: str, rows: Sequence[RedactedRow], event: UUID, *, change: int, keep: bool
-) -> int:
+def redact_rows(using: str, rows: Sequence[RedactedRow], event: UUID, *, change: int) -> int:
     """Write redacted versions of messages, and return how many had the expected revision.
 
     Several times faster than the ORM, while the session is locked.
@@ -500,14 +497,9 @@ def redact_rows(
     if not rows:
         return 0
     connection = connections[using]
-    # The retention time of an original begins with the first redaction.
-    # First, because MariaDB assigns from left to right.
-    whole = with_text(connection.vendor, "{message}", "{text}")
-    kept = f"{{message}} = {whole}, {{redacted_at}} = COALESCE({{redacted_at}}, %s)"
-    overwritten = "{message} = %s, {redacted_at} = %s"
     sql = cursors.quote_names(
         connection,
-        f"UPDATE {{messages}} SET {kept if keep else overwritten}, {{redact_message}} = %s, "
+        "UPDATE {messages} SET {message} = %s, {redact_message} = %s, {redacted_at} = %s, "
         "{redaction} = %s, {redaction_change} = %s, {revision} = {revision} + 1, "
         "{role} = %s, {text} = %s, {updated_at} = %s WHERE {id} = %s AND {revision} = %s",
     )
@@ -517,9 +509,9 @@ def redact_rows(
 
     parameters = [
         [
-            *(() if keep else (row.payload,)),
-            adapt("redacted_at", row.at),
             row.payload,
+            row.payload,
+            adapt("redacted_at", row.at),
             adapt("redaction", event),
             change,
             row.neutral["role"],

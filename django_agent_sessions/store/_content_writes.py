@@ -10,8 +10,6 @@ from uuid import UUID
 from django.db.models import F
 from django.utils import timezone
 
-from django_agent_sessions import conf
-from django_agent_sessions.blobs import update_references
 from django_agent_sessions.db.db_errors import RetryError
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.db.write_hooks import on_written
@@ -81,7 +79,6 @@ def replace_messages(
     ``change`` is the session's next change number. Raises ``RetryError`` if a message was deleted
     or has another revision.
     """
-    keep = conf.get_settings().REDACTION_KEEP_ORIGINAL
     rows = []
     messages = list(messages)
     messages += redacted_summaries(using, event.session, [key for key, _, _ in messages])
@@ -93,16 +90,8 @@ def replace_messages(
         assert event.session is not None  # noqa: S101 - messages are redacted in their session
         payload = sealed_payload(key, row.texts[0], event.session, redacted=True)
         rows.append(RedactedRow(key, revision, payload, neutral, row.created_at))
-    if redact_rows(using, rows, event.pk, change=change, keep=keep) != len(rows):
+    if redact_rows(using, rows, event.pk, change=change) != len(rows):
         raise RetryError
-
-
-def discard_originals(using: str, session: UUID, keys: Collection[UUID]) -> None:
-    """Overwrite redacted messages' originals with their redacted versions."""
-    rows = SessionMessage.objects.using(using).filter(session=session, pk__in=keys)
-    with secure_delete(using):
-        rows.update(message=F("redact_message"))
-    update_references(using, session, keys)
 
 
 def clear_copied_content(using: str, session: Session) -> bool:

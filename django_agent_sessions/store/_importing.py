@@ -94,9 +94,7 @@ class ImportedRow:
         self.id = message.id
         self.row = _row(dialect, visible, message)
         # An edit without a redaction is an ordinary message.
-        keeps = redacted and conf.get_settings().REDACTION_KEEP_ORIGINAL
-        self._has_original = redacted
-        self._original = _row(dialect, message.payload, message) if keeps else self.row
+        self._is_redacted = redacted
         self._figures = dict(message.figures)
         if redacted:
             self._figures = {**_figures(dialect, message.payload), **message.figures}
@@ -107,7 +105,7 @@ class ImportedRow:
     @property
     def texts(self) -> list[str]:
         """The values that can be large."""
-        return [*self.row.texts, self._original.texts[0]] if self._has_original else self.row.texts
+        return [*self.row.texts, self.row.texts[0]] if self._is_redacted else self.row.texts
 
     @property
     def size(self) -> int:
@@ -117,18 +115,20 @@ class ImportedRow:
     @property
     def binaries(self) -> Mapping[BlobRef, bytes]:
         """The large binaries that were extracted from it."""
-        return {**self._original.binaries, **self.row.binaries}
+        return self.row.binaries
 
     @property
     def hashes(self) -> set[str]:
         """Hashes of all binaries that it references."""
-        return self._original.hashes | self.row.hashes
+        return self.row.hashes
 
     def values(self, using: str, agent: AgentRecord) -> list[Any]:
         """Return the database values, in the order of :data:`message_writes.ALL_FIELDS`."""
         message, connection = self.message, connections[using]
-        same = self._original is self.row
         payload, text = self.row.texts
+        redacted = None
+        if self._is_redacted:
+            redacted = sealed_payload(self.id, payload, agent.session, redacted=True)
         columns = dict(
             zip(
                 _ROW_NAMES,
@@ -140,11 +140,9 @@ class ImportedRow:
         )
         columns |= {
             "id": _key.get_db_prep_save(self.id, connection),
-            "message": sealed_payload(
-                self.id, self._original.texts[0], agent.session, redacted=same
-            )
-            if self._has_original
-            else stored_payload(self.id, payload, text, agent.session),
+            "message": stored_payload(self.id, payload, text, agent.session)
+            if redacted is None
+            else redacted,
             "session": _key.get_db_prep_save(agent.session, connection),
             "agent": _key.get_db_prep_save(agent.id, connection),
             "branch": message.branch,
@@ -153,11 +151,7 @@ class ImportedRow:
             "revision": message.revision,
             "change": 0,
             "redaction_change": None,
-            "redact_message": sealed_payload(
-                self.id, self.row.texts[0], agent.session, redacted=True
-            )
-            if self._has_original
-            else None,
+            "redact_message": redacted,
             "redacted_at": message.redacted_at
             and _redacted_at.get_db_prep_save(message.redacted_at, connection),
             "redaction": message.redaction and _key.get_db_prep_save(message.redaction, connection),

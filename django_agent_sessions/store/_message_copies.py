@@ -51,7 +51,7 @@ class _CopiedMessage:
 def copy_messages(using: str, messages: MessageQuerySet, target: AgentRecord) -> int:
     """Copy messages to the same positions of another agent or branch, in the caller's transaction.
 
-    Only the visible version is copied: the kept original of a redacted message is not.
+    Only the visible version is copied.
     """
     copied = 0
     with ExitStack() as attempts:

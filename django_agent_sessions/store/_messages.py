@@ -316,8 +316,7 @@ class Messages(StorePart):
         """Replace a message with its redacted version, irrecoverably.
 
         Its copies on other branches and its variants in snapshots are replaced too. On SQLite the
-        free pages and the write-ahead log are overwritten. With ``REDACTION_KEEP_ORIGINAL``
-        the original is kept, but it is neither restored nor listed. Under legal hold a copy of it
+        free pages and the write-ahead log are overwritten. Under legal hold a copy of the original
         is kept until the release: see ``HeldCopy``.
 
         Args:

@@ -41,7 +41,7 @@ def stored_payload(key: UUID, payload: str, text: str, session: UUID) -> str:
 def sealed_payload(key: UUID, text: str, session: UUID, *, redacted: bool = False) -> str:
     """Return a payload's text, sealed for the row of a message, or of a redacted one.
 
-    Both columns of a redacted message have the same text, if its original is not kept.
+    Both columns of a redacted message have the same text.
     """
     if codec.is_plain():
         return text

@@ -6,7 +6,6 @@ from ._content_rows import Copy, are_short, content_versions, walk
 from ._content_writes import (
     clear_copied_content,
     clear_derived_titles,
-    discard_originals,
     increment_redaction_epoch,
     replace,
     replace_derived,
@@ -57,7 +56,6 @@ __all__ = [
     "clear_derived_titles",
     "content_versions",
     "delete_messages",
-    "discard_originals",
     "has_content_of",
     "has_variants",
     "increment_redaction_epoch",

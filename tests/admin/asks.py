@@ -45,7 +45,8 @@ SECRETS = {
     "plantedsummary": "conversation manager state",
     "plantednode": "orchestrator state",
 }
-KEPT = "plantedoriginal"
+GONE = "plantedgone"
+"""What a redacted message said; an earlier version left it beside its mask: no page shows it."""
 NOBODY = frozenset({"nobody has this"})
 
 
@@ -77,7 +78,6 @@ class Ask:
     url: Callable[[Conversation], list[Any]] = lambda there: []
     answers: tuple[int, ...] = (200,)
     refusals: tuple[int, ...] = (403, 404)
-    original: bool = False
     of_everything: bool = False
     """Whether the permissions have to be valid in all sessions."""
 
@@ -287,16 +287,6 @@ ASKS = [
         prepare=overwritten,
         post={"reason": "Complaint 17"},
         shows=("plantedstate",),
-        recorded=("original_viewed",),
-    ),
-    Ask("session_original", needs(VIEW, READ, ORIGINAL), url=of_message(3)),
-    Ask("session_original", needs(VIEW, READ, ORIGINAL), url=of_message(3), post={"reason": " "}),
-    Ask(
-        "session_original",
-        needs(VIEW, READ, ORIGINAL),
-        url=of_message(3),
-        post={"reason": "a court asks"},
-        original=True,
         recorded=("original_viewed",),
     ),
     Ask("session_history", needs(VIEW), url=of_session),

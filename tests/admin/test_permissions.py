@@ -35,7 +35,7 @@ from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import AgentState
 from tests.sealed import update_content
 
-from .asks import ASKS, EVENTS, KEPT, LIST, NOBODY, OURS, READ, SECRETS, VIEW, Ask, Conversation
+from .asks import ASKS, EVENTS, GONE, LIST, NOBODY, OURS, READ, SECRETS, VIEW, Ask, Conversation
 
 pytestmark = pytest.mark.django_db
 
@@ -93,7 +93,7 @@ def there(db) -> Conversation:
             {"role": "user", "content": [{"text": "plantedtext"}, image]},
             {"role": "assistant", "content": [thought, {"toolUse": call}]},
             {"role": "user", "content": [{"toolResult": result}]},
-            {"role": "user", "content": [{"text": KEPT}]},
+            {"role": "user", "content": [{"text": GONE}]},
         ],
     )
     store.multi_agents.create(record, "graph", {"node": "plantednode"}, kind="graph")
@@ -176,10 +176,10 @@ def check(
     if status not in allowed:
         return f"answered {status}, not {allowed}"
     echo = " ".join((ask.post or {}).get(name, "") for name in ("query", "text"))
-    seen = {secret for secret in (*SECRETS, KEPT) if secret in content and secret not in echo}
-    if (KEPT in seen) != (ask.original and let_in):
-        return f"original shown: {KEPT in seen}"
-    if seen - {KEPT} and (not reads or VIEW not in granted or status in (403, 404)):
+    seen = {secret for secret in (*SECRETS, GONE) if secret in content and secret not in echo}
+    if GONE in seen:
+        return "original shown"
+    if seen and (not reads or VIEW not in granted or status in (403, 404)):
         return f"shown to whoever may not see it: {seen}"
     if let_in and reads and not set(ask.shows) <= seen:
         return f"not shown: {set(ask.shows) - seen}"
@@ -192,7 +192,7 @@ def check(
     if any(event.actor_id != str(person.pk) for event in events):
         return "recorded of somebody else"
     written = str(list(AuditEvent.objects.values()))
-    if any(secret in written for secret in (*SECRETS, KEPT)) or LogEntry.objects.exists():
+    if any(secret in written for secret in (*SECRETS, GONE)) or LogEntry.objects.exists():
         return "content was recorded, or Django's own log written"
     return ""
 
@@ -299,7 +299,7 @@ def stored() -> list[Any]:
 
 def shown(ask: Ask, content: str) -> set[str]:
     echo = " ".join((ask.post or {}).get(name, "") for name in ("query", "text"))
-    return {secret for secret in (*SECRETS, KEPT) if secret in content and secret not in echo}
+    return {secret for secret in (*SECRETS, GONE) if secret in content and secret not in echo}
 
 
 @pytest.mark.parametrize("ask", ASKS, ids=names(ASKS))

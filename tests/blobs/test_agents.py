@@ -17,7 +17,6 @@ from openai.types.responses.response_output_item import ImageGenerationCall
 from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.db import bridge
 from django_agent_sessions.governance.redaction import Find, WholeMessage, redact
-from django_agent_sessions.governance.redaction.originals import purge_originals
 from django_agent_sessions.models import Blob, Session, SessionMessage
 from django_agent_sessions.store import SessionStore
 from tests.adapters.openai_agents.team import assistant
@@ -219,22 +218,6 @@ def test_nothing_is_left_in_the_bucket_and_another_sessions_image_stays(place, e
     (left,) = place.bucket.versions()
     assert str(other.pk) in left
     assert build(session_id="other").messages[0]["content"][1] == image_block(picture("same"))
-
-
-@pytest.mark.parametrize("place", ["files"], indirect=True)
-def test_an_original_that_is_kept_goes_with_the_purge(place, settings):
-    settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "REDACTION_KEEP_ORIGINAL": True}
-    mine, _ = two_sessions()
-    redact_message(mine)
-    assert len(place.names()) == 2
-    assert build(session_id="mine").messages[0]["content"][1] != image_block(picture("same"))
-
-    from django.utils import timezone
-
-    assert purge_originals(before=timezone.now()) == 1
-
-    assert len(place.names()) == 1
-    expect_clean(place.folder)
 
 
 @pytest.mark.parametrize("place", ["s3"], indirect=True)

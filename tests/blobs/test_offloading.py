@@ -58,8 +58,7 @@ def test_they_move_and_the_messages_are_what_they_were(conversation, store, stor
     assert offload() == "0 binaries (0 bytes) of 0 messages moved\n"
 
 
-def test_originals_that_are_kept_move_too(conversation, store, stored, settings, session):
-    settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "REDACTION_KEEP_ORIGINAL": True}
+def test_those_of_redacted_messages_move_too(conversation, store, stored, settings, session):
     settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "BLOB_MIN_BYTES": 10**9}
     redact(session.id, Find("word"), reason="test")
     settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "BLOB_MIN_BYTES": 1000}

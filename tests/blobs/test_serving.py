@@ -386,15 +386,6 @@ def test_after_a_redaction_there_is_nothing(api, talk, data, stored):
         assert media(api, said, headers=headers).status_code == 404
 
 
-@pytest.mark.django_db(transaction=True)
-def test_what_is_kept_of_a_redacted_message_is_not_served(api, talk, data, stored, settings):
-    settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "REDACTION_KEEP_ORIGINAL": True}
-    said = talk.say(user(image(data)))
-    redact(talk.session.id, WholeMessage(SessionMessage.objects.get().pk), reason="a ticket")
-    assert len(stored()) == 1
-    assert media(api, said).status_code == 404
-
-
 # --- S3 ---------------------------------------------------------------------------------------
 
 

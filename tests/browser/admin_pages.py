@@ -33,7 +33,7 @@ from .time_pages import address, pages_about_time
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-SETTINGS = {**example.WITH_PRICES, "SHARE_LINKS": True, "REDACTION_KEEP_ORIGINAL": True}
+SETTINGS = {**example.WITH_PRICES, "SHARE_LINKS": True}
 LIST = "/admin/agent_sessions/session/"
 USAGE = "/admin/agent_sessions/usagerollup/"
 AUDIT = "/admin/agent_sessions/auditevent/"
@@ -76,9 +76,6 @@ def transcripts(clerk: Any) -> Pages:
     yield "transcript-found", address(session, "find"), {"query": "refund"}
     yield "transcript-not-found", address(session, "find"), {"query": "xylophone"}
     yield "transcript-empty", address(_empty(), "change"), None
-    redacted = session.messages.filter(redacted_at__isnull=False).earliest("id")
-    yield "original", address(session, "original", redacted.pk), None
-    yield "original-shown", address(session, "original", redacted.pk), {"reason": "Ticket 5121"}
     yield "compare-choose", address(session, "compare_with"), None
     yield "compare", address(session, "compare_with", **{"with": alone.session_id}), None
     yield "export", address(session, "export"), None

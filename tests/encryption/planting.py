@@ -97,7 +97,7 @@ def _openai(store: SessionStore, session: SessionRecord, word: Callable[[], str]
 def _redacted(
     store: SessionStore, session: SessionRecord, agent: AgentRecord, word: Callable[[], str]
 ) -> None:
-    """Redact messages whose originals are kept: a word, a block, a whole message."""
+    """Redact a word, a block and a whole message."""
     secret = word()
     store.append_many(agent, [_user(f"{secret} {word()}", word()) for _ in range(3)])
     rows = SessionMessage.objects.filter(agent=agent.id).order_by("-message_id")

@@ -33,16 +33,14 @@ def user(text: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def plain(store, settings):
+def plain(store):
     """A plain conversation with everything in it, and a function that reads all of it."""
     session = store.open("s")
     agent = store.agents.open(session, data=AgentState({"plan": "planted"}))
     store.append_many(
         agent, [user(f"{n} planted word that is as long as needed") for n in range(60)]
     )
-    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
     redact(session.id, Find("7 planted word"), actor="test", reason="a test")
-    settings.AGENT_SESSIONS = {}
     store.snapshots.take(agent)
     SnapshotStorageStore(store).write_object("notes", b"planted bytes")
 

@@ -40,7 +40,7 @@ def directory(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 @pytest.fixture
 def configure(settings, tmp_path):
-    """Turns encryption on or off, with originals that are kept and files in a bucket."""
+    """Turns encryption on or off, with files in a bucket."""
     location = {"location": str(tmp_path / "bucket")}
     backend = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": location}
     settings.STORAGES = {**settings.STORAGES, "blobs": backend}
@@ -48,7 +48,6 @@ def configure(settings, tmp_path):
     def configure(**encryption: Any) -> None:
         settings.AGENT_SESSIONS = {
             "BLOB_STORAGE": "blobs",
-            "REDACTION_KEEP_ORIGINAL": True,
             "ENCRYPTION": {"KEYS": {"one": MASTER}, "METADATA": True, **encryption},
         }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,6 @@ from django_agent_sessions.blobs.garbage_collection import collect
 from django_agent_sessions.exceptions import EncryptionKeyError
 from django_agent_sessions.governance import erased_keys, legal_hold
 from django_agent_sessions.governance.erasure import erase, verify
-from django_agent_sessions.governance.redaction import Find, redact
-from django_agent_sessions.governance.redaction.originals import purge_originals
 from django_agent_sessions.governance.retention import prune
 from django_agent_sessions.models import (
     AuditEvent,
@@ -30,7 +27,6 @@ from django_agent_sessions.models import (
     SessionMessage,
     deletion,
 )
-from django_agent_sessions.models.functions import has_no_original
 from django_agent_sessions.store import SessionStore
 from tests.encryption.test_encryption import stored, user
 
@@ -333,24 +329,6 @@ def test_the_actions_of_the_list_release_and_hold_without_the_key(lost, root):
 
 def test_the_page_of_all_matches_needs_no_key(lost, root):
     assert "hers" in root.get(reverse("admin:agent_sessions_session_all")).content.decode()
-
-
-def test_originals_of_other_owners_are_purged_without_the_key(encrypt, settings, ada, bob):
-    encrypted = encrypt()
-    settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "REDACTION_KEEP_ORIGINAL": True}
-    for person in (ada, bob):
-        mine = SessionStore(owner=person)
-        session = mine.open(person.username, title="Lisbon")
-        mine.append(mine.agents.open(session), user("a secret"))
-        redact(session.id, Find("a secret"), reason="a ticket")
-    encrypted.destroy_keys(keys_of(ada))
-    later = timezone.now() + timedelta(days=1)
-
-    with pytest.raises(EncryptionKeyError, match="destroyed"):
-        purge_originals(before=later)
-
-    rows = SessionMessage.objects.exclude(has_no_original())
-    assert list(rows.values_list("session__session_id", flat=True)) == ["ada"]
 
 
 def test_files_of_other_owners_are_collected_without_the_key(blob_folder, encrypt, ada, bob):

@@ -273,10 +273,7 @@ def test_an_interrupted_erasure_is_completed_by_the_next_one(person, lovelace, m
     assert verify(receipt.to_json()) == []
 
 
-def test_a_run_after_an_interruption_changes_no_fork_again(person, lovelace, monkeypatch, settings):
-    given = getattr(settings, "AGENT_SESSIONS", {})
-    settings.AGENT_SESSIONS = {**given, "REDACTION_KEEP_ORIGINAL": True}
-
+def test_a_run_after_an_interruption_changes_no_fork_again(person, lovelace, monkeypatch):
     def fork() -> Any:
         counters = ("redactions", "redaction_epoch", "change", "updated_at")
         found = Session.objects.filter(pk=person[1].id).values(*counters)

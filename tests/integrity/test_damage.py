@@ -84,8 +84,8 @@ def a_text_was_lost_that_its_payload_shares(store):
         cursor.execute(f"UPDATE {table} SET text = '' WHERE LENGTH(text) > 32")
 
 
-@planted("corrupt")
-def a_kept_original_was_damaged(store):
+@planted("unheld-original")
+def an_original_that_was_left_is_damaged(store):
     found = rows(talk(store), 1)
     update_content(
         found,
@@ -200,6 +200,13 @@ def an_edits_original_stayed_behind(store):
     update_content(
         rows(talk(store), 1), {"redact_message": said("x")}, text=codec.neutral_text("x")
     )
+
+
+@planted("unheld-original")
+def an_original_was_left_beside_its_mask(store):
+    row = rows(talk(store), 1)
+    redacted = {"message": said("x"), "redact_message": said("y")}
+    update_content(row, redacted, text=codec.neutral_text("y"), redacted_at=timezone.now())
 
 
 @planted("branch")

@@ -41,7 +41,6 @@ def test_all_commands_have_one_style_of_names_and_the_same_option_for_the_databa
     [
         ["agent_sessions_purge_audit", "--before", "2020-01-31"],
         ["agent_sessions_search_index", "status"],
-        ["agent_sessions_purge_originals"],
         ["agent_sessions_roll_up_usage"],
         ["agent_sessions_import", "jsonl", "-"],
         ["agent_sessions_export", "jsonl", "--reason", "none"],
@@ -59,7 +58,6 @@ COMMANDS = [
     ["agent_sessions_scrub"],
     ["agent_sessions_check"],
     ["agent_sessions_purge_audit", "--before", "2020-01-31"],
-    ["agent_sessions_purge_originals"],
     ["agent_sessions_redact", "talk", "--find", "x", "--reason", "y"],
     ["agent_sessions_roll_up_usage"],
 ]

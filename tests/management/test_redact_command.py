@@ -155,21 +155,6 @@ def test_what_would_move_a_terminals_cursor_is_printed_as_text(store):
     assert "\u202e" not in said
 
 
-def test_a_kept_original_is_not_shown(store, settings):
-    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
-    agent = store.agents.open(store.open("s"))
-    store.append(agent, {"role": "user", "content": f"{SECRET} and more"})
-    run("s", "--find", SECRET, "--reason", "gone")
-    settings.AGENT_SESSIONS = {}
-
-    said = run("s", "--find", SECRET, "--reason", "its original too", "--show")
-
-    assert "message 0, original.content" in said
-    assert "(in a kept original, which is not shown)" in said
-    assert "secret" not in said
-    assert SECRET not in everything()
-
-
 @pytest.mark.parametrize("way", ["stdin", "file"])
 def test_the_text_need_not_be_on_the_command_line(talk, monkeypatch, tmp_path, way):
     data = f"{SECRET}\n".encode()

@@ -11,7 +11,6 @@ from .planted import (
     COMMENT,
     IMAGE,
     INTERNAL,
-    KEPT,
     METHODS,
     READER_KEY,
     REVIEW,
@@ -23,11 +22,7 @@ VIEW, READ = SessionPermission.VIEW, SessionPermission.READ
 ADD, CHANGE, DELETE = SessionPermission.ADD, SessionPermission.CHANGE, SessionPermission.DELETE
 REDACT = SessionPermission.REDACT
 RATE, SHARE = SessionPermission.RATE, SessionPermission.SHARE
-EXPORT, ORIGINAL, STATE = (
-    SessionPermission.EXPORT,
-    SessionPermission.VIEW_ORIGINAL,
-    SessionPermission.VIEW_STATE,
-)
+EXPORT, STATE = SessionPermission.EXPORT, SessionPermission.VIEW_STATE
 EVERY = frozenset(SessionPermission)
 NONE: frozenset[SessionPermission] = frozenset()
 ENOUGH = frozenset({VIEW, READ})
@@ -332,26 +327,6 @@ ASKS = [
         recorded=("read", "redacted"),
         of_owners=("redacted",),
         writes=True,
-    ),
-    Ask(
-        f"{MESSAGE}original/",
-        "post",
-        body={"reason": "a court asks"},
-        message=3,
-        needs=needs(ORIGINAL),
-        owner_needs=needs(ORIGINAL),
-        shows=(KEPT,),
-        recorded=("original_viewed",),
-        of_owners=("original_viewed",),
-    ),
-    Ask(
-        f"{MESSAGE}original/",
-        "post",
-        400,
-        body={},
-        message=3,
-        needs=needs(ORIGINAL),
-        owner_needs=needs(ORIGINAL),
     ),
 ]
 

@@ -99,6 +99,6 @@ def trip(ada) -> Talk:
 
 @pytest.fixture
 def planted(ada, settings) -> Planted:
-    """Ada's session with a secret in each place; originals of redacted messages are kept."""
-    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True, "SHARE_LINKS": True}
+    """Ada's session with a secret in each place, and a redacted message."""
+    settings.AGENT_SESSIONS = {"SHARE_LINKS": True}
     return plant_again(ada)

@@ -45,13 +45,13 @@ STATES = ("plantedstate", "plantedsummary", "plantednode")
 INTERNAL = "plantedinternal"
 """What the SDK keeps of an agent."""
 
-KEPT = "plantedoriginal"
-"""What a redacted message said; its original is kept."""
+GONE = "plantedgone"
+"""What a message said before it was redacted: it is in no row and no answer."""
 
 COMMENT, REVIEW = "plantedcomment", "plantedreview"
 """What the owner thinks of an answer, and what a reviewer does."""
 
-SECRETS = ("plantedtitle", "plantedmetadata", *SAID, *STATES, INTERNAL, KEPT, COMMENT, REVIEW)
+SECRETS = ("plantedtitle", "plantedmetadata", *SAID, *STATES, INTERNAL, GONE, COMMENT, REVIEW)
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
@@ -81,7 +81,7 @@ class Planted:
     branch: int = 1
 
     def url(self, route: str, message: int = 0) -> str:
-        """Fills a route in; the original is that of message 3."""
+        """Fills a route in."""
         keys = {
             "session": self.session.pk,
             "agent": self.agent.agent_id,
@@ -98,7 +98,7 @@ class Planted:
 
 
 def plant(owner: Any, name: str = "planted") -> Planted:
-    """Makes the session; with ``REDACTION_KEEP_ORIGINAL`` its fourth message has an original."""
+    """Makes the session; its fourth message is redacted."""
     store = SessionStore(owner=owner)
     record = store.create(
         name, title="plantedtitle", metadata={"key": "plantedmetadata"}, external_id=f"{name}-x"
@@ -115,7 +115,7 @@ def plant(owner: Any, name: str = "planted") -> Planted:
             {"role": "user", "content": [{"text": "plantedtext"}, image]},
             {"role": "assistant", "content": [thought, {"toolUse": call}]},
             {"role": "user", "content": [{"toolResult": result}]},
-            {"role": "assistant", "content": [{"text": KEPT}]},
+            {"role": "assistant", "content": [{"text": GONE}]},
         ],
     )
     store.multi_agents.create(record, "graph", {"node": "plantednode"}, kind="graph")

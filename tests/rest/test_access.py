@@ -48,7 +48,6 @@ def team(settings, ada, bob) -> Group:
     """Bob leads Ada's team."""
     settings.AGENT_SESSIONS = {
         "ACCESS": f"{__name__}.Team",
-        "REDACTION_KEEP_ORIGINAL": True,
         "SHARE_LINKS": True,
     }
     group = Group.objects.create(name="team")

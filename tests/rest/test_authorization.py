@@ -25,7 +25,6 @@ from .asks import (
     MESSAGE,
     NONE,
     OPEN_TO_ALL,
-    ORIGINAL,
     READ,
     SESSION,
     STATE,
@@ -35,7 +34,18 @@ from .asks import (
     needs,
 )
 from .conftest import client_of
-from .planted import METHODS, SECRETS, Planted, ask, body_of, recorded, routes, rows, seen_in
+from .planted import (
+    GONE,
+    METHODS,
+    SECRETS,
+    Planted,
+    ask,
+    body_of,
+    recorded,
+    routes,
+    rows,
+    seen_in,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -147,8 +157,8 @@ def test_being_staff_stands_for_no_permission(planted, bob):
 
 # Over a second: the OpenAPI document is made for each answer.
 @pytest.mark.parametrize("one", ABOUT_SOMETHING, ids=lambda one: one.name)
-def test_owners_need_no_permission_but_for_states_and_originals(one, planted, ada):
-    sets = (NONE, needs(STATE), needs(ORIGINAL), ENOUGH, EVERY - {STATE, ORIGINAL}, EVERY)
+def test_owners_need_no_permission_but_for_states(one, planted, ada):
+    sets = (NONE, needs(STATE), ENOUGH, EVERY - {STATE}, EVERY)
     assert wrong(one, planted, ada, sets, owner=True, scope=None) == {}
     assert wrong(one, planted, ada, sets, owner=True, scope="all") == {}
 
@@ -191,8 +201,9 @@ def test_a_stream_lets_in_whom_a_transcript_does(planted, ada, bob, route):
 
 def test_every_permission_that_the_api_knows_opens_something():
     opened = set().union(*(one.needs for one in ASKS)) | {STATE} | ENOUGH
-    # The usage of everybody, the trail, operations and reviews are the admin's.
+    # The usage of everybody, the trail, operations, reviews and a hold's copies are the admin's.
     elsewhere = {
+        SessionPermission.VIEW_ORIGINAL,
         SessionPermission.VIEW_AUDIT,
         SessionPermission.VIEW_USAGE,
         SessionPermission.VIEW_OPERATIONS,
@@ -204,7 +215,7 @@ def test_every_permission_that_the_api_knows_opens_something():
 
 def test_every_secret_is_shown_to_somebody():
     shown = ({*one.shows, *one.shows_states, *one.shows_others} for one in ASKS)
-    assert set().union(*shown) == set(SECRETS)
+    assert set().union(*shown) == set(SECRETS) - {GONE}
 
 
 @pytest.mark.parametrize("scope", [None, "all"])

@@ -24,7 +24,7 @@ SECRET = "swordfish"
 JSON = "application/json"
 LONE = '"\\ud800"'
 
-ROUTES = ("create", "change", "redact", "redact message", "original")
+ROUTES = ("create", "change", "redact", "redact message")
 
 
 class Caller:
@@ -40,7 +40,6 @@ class Caller:
             "change": ("PATCH", talk.url),
             "redact": ("POST", f"{talk.url}redact/"),
             "redact message": ("POST", f"{message}redact/"),
-            "original": ("POST", f"{message}original/"),
         }
 
     def send(self, route: str, body: bytes, content_type: str = JSON, **headers: str) -> Any:
@@ -169,14 +168,12 @@ WRONG: list[tuple[str, str, list[Any]]] = [
     ("redact message", "start", [None, "0", 0.0, "swordfish", [], {}, -1, 1.5, True, 10**4000]),
     ("redact message", "end", [None, "swordfish", [], {}, 0, -1, 1.5, True, 10**4000]),
     ("redact message", "dry_run", [None, "true", 1, "swordfish", [], {}, 2]),
-    ("original", "reason", [None, "", " ", "ab", [], {}, 1.5, True, "x" * 2001, "\x00\x00\x00"]),
 ]  # fmt: skip
 FILLED: dict[str, dict[str, Any]] = {
     "create": {},
     "change": {},
     "redact": {"reason": "why", "find": "Lisbon"},
     "redact message": {"reason": "why", "path": ["content", 0, "text"], "start": 0, "end": 3},
-    "original": {},
 }
 
 

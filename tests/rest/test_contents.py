@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.test import override_settings
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 
@@ -369,7 +368,6 @@ def test_a_link_to_media_keeps_the_scope(ada, bob):
     assert answer.content == PIXEL
 
 
-@override_settings(AGENT_SESSIONS={"REDACTION_KEEP_ORIGINAL": True})
 def test_a_message_tells_when_it_was_redacted_and_its_figures(ada, api):
     talk = Talk(ada)
     url = talk.say(said("user", "My card"))

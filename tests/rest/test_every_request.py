@@ -62,7 +62,7 @@ def path_of(route: str, planted: Planted) -> str:
         "branch": planted.branch,
         "snapshot": planted.snapshot.pk,
         "multi_agent": planted.graph.multi_agent_id,
-        "message": planted.messages[3 if "original" in route else 0].pk,
+        "message": planted.messages[0].pk,
         "kind": "agent",
         "row": planted.agent.pk,
         "day": "2026-01-01",

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from django.test import override_settings
 from rest_framework.test import APIRequestFactory, force_authenticate
 
 from django_agent_sessions.content import exact_json
@@ -18,7 +17,7 @@ from tests.admin.people import grant
 from tests.admin.transcripts import said
 
 from .conftest import Talk, client_of
-from .planted import INTERNAL, KEPT, SAID, STATES, body_of, plant
+from .planted import GONE, INTERNAL, SAID, STATES, body_of, plant
 
 pytestmark = pytest.mark.django_db
 
@@ -62,14 +61,13 @@ def test_json_lines_hold_states_for_whoever_may_see_them_only(ada):
     assert all(state in whole for state in (*STATES, INTERNAL))
 
 
-@override_settings(AGENT_SESSIONS={"REDACTION_KEEP_ORIGINAL": True})
 @pytest.mark.parametrize("form", ["markdown", "jsonl"])
-def test_no_export_holds_an_original(ada, form):
+def test_no_export_has_what_was_redacted(ada, form):
     planted = plant(ada)
-    for one in ("view_original", "view_sessionagent", "export"):
+    for one in ("view_sessionagent", "export"):
         grant(ada, one)
     answer = exported(client_of(ada), planted.url("sessions/<agent_sessions_uuid:session>/"), form)
-    assert KEPT not in body_of(answer)
+    assert GONE not in body_of(answer)
 
 
 @pytest.mark.parametrize("form", ["markdown", "jsonl"])

@@ -55,7 +55,6 @@ def objects(settings, monkeypatch) -> dict[Any, Any]:
     ]
     settings.AGENT_SESSIONS = {
         "ACCESS": "django_agent_sessions.models.access.ObjectPermissions",
-        "REDACTION_KEEP_ORIGINAL": True,
         "SHARE_LINKS": True,
     }
     granted: dict[Any, Any] = {}

@@ -6,21 +6,24 @@ import json
 from typing import Any
 
 import pytest
-from django.test import override_settings
+from django.contrib.auth import get_user_model
 
 from django_agent_sessions.content import codec, detectors
 from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
+from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.store import SessionStore
 from tests.admin.people import grant
 from tests.admin.transcripts import said
+from tests.sealed import update_content
 from tests.texts import with_text
 
 from .conftest import Talk, client_of
 from .planted import (
     COMMENT,
+    GONE,
     INTERNAL,
-    KEPT,
+    READER_KEY,
     SAID,
     STATES,
     Planted,
@@ -216,14 +219,10 @@ def test_a_preview_shows_others_what_they_may_read_and_is_recorded(trip, bob):
 
 
 def test_a_preview_of_a_whole_message_shows_none_of_what_was_redacted_in_it(ada, api):
-    with override_settings(AGENT_SESSIONS={"REDACTION_KEEP_ORIGINAL": True}):
-        talk = Talk(ada, f"My card is {CARD}, and I live in Lisbon.")
-        done(api, talk.messages[0], find=CARD)
-        (hit,) = post(api, talk.messages[0], dry_run=True).json()["hits"]
+    talk = Talk(ada, f"My card is {CARD}, and I live in Lisbon.")
+    done(api, talk.messages[0], find=CARD)
+    (hit,) = post(api, talk.messages[0], dry_run=True).json()["hits"]
     assert hit["before"] == "My card is [REDACTED], and I live in Lisbon."
-    # Now that originals are kept no more, the original would go with it.
-    for one in post(api, talk.messages[0], dry_run=True).json()["hits"]:
-        assert CARD not in one["before"]
 
 
 def test_what_is_done_does_not_say_what_it_was(trip, api):
@@ -344,7 +343,7 @@ def test_the_answer_of_a_redaction_has_no_other_place_of_what_it_redacted(ada, a
 # Over a second: it asks every route.
 def test_after_it_no_route_shows_what_was_there(ada):
     planted = plant(ada)
-    for one in ("view_sessionagent", "view_original", "redact"):
+    for one in ("view_sessionagent", "redact"):
         grant(ada, one)
     client = client_of(ada)
     before = seen_in(everything(client, planted))
@@ -355,51 +354,34 @@ def test_after_it_no_route_shows_what_was_there(ada):
     ).replace("Session: planted", "")
 
 
-@override_settings(AGENT_SESSIONS={"REDACTION_KEEP_ORIGINAL": True})
-def test_a_kept_original_is_shown_for_a_reason_and_nowhere_else(ada):
+def test_what_was_redacted_is_in_no_row_and_no_answer(ada):
     planted = plant(ada)
-    grant(ada, "view_sessionagent")
-    client = client_of(ada)
-    assert KEPT not in everything(client, planted)
-    grant(ada, "view_original")
-    client = client_of(ada)
-    url = planted.url("messages/<agent_sessions_uuid:message>/original/", 3)
-    for given in ({}, {"reason": ""}, {"reason": "  "}, {"reason": "x"}):
-        refused = client.post(url, given, format="json")
-        assert refused.status_code == 400
-        assert KEPT not in refused.content.decode()
-    assert not AuditEvent.objects.filter(action="original_viewed").exists()
-    assert KEPT in client.post(url, {"reason": "a court"}, format="json").content.decode()
-    event = AuditEvent.objects.get(action="original_viewed")
-    assert (event.reason, event.actor, event.target) == ("a court", "ada", planted.messages[3].pk)
-    for other in range(3):
-        url = planted.url("messages/<agent_sessions_uuid:message>/original/", other)
-        assert client.post(url, {"reason": "a court"}, format="json").status_code == 404
-
-
-@pytest.mark.parametrize("granted", [(), ("view_original",)])
-@pytest.mark.parametrize("scope", ["session", "message"])
-def test_no_preview_shows_an_original_that_is_not_kept_any_more(ada, granted, scope):
-    with override_settings(AGENT_SESSIONS={"REDACTION_KEEP_ORIGINAL": True}):
-        planted = plant(ada)
-    # Now a redaction reaches the originals, too.
-    for one in granted:
+    for one in SessionPermission:
         grant(ada, one)
     client = client_of(ada)
-    url = planted.url(
-        "sessions/<agent_sessions_uuid:session>/"
-        if scope == "session"
-        else "messages/<agent_sessions_uuid:message>/",
-        3,
-    )
-    found = post(client, url, find="plantedorig", dry_run=True)
-    assert KEPT not in found.content.decode()
-    # Nor does it answer guess after guess, unless the answer may be seen anyway.
-    assert len(found.json()["hits"]) == len(granted)
-    assert found.json()["messages"] == len(granted)
-    answer = post(client, url, find="plantedorig", reason="a ticket")
-    assert KEPT not in answer.content.decode()
-    assert (KEPT in str(rows())) == (not granted)
+    assert GONE not in str(rows())
+    assert GONE not in everything(client, planted)
+    session, message = planted.session.pk, planted.messages[3].pk
+    for url in (f"/api/sessions/{session}/", f"/api/messages/{message}/"):
+        found = post(client, url, find=GONE, dry_run=True).json()
+        assert (found["hits"], found["messages"]) == ([], 0)
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_an_original_that_an_earlier_version_left_answers_no_guess(ada, dry_run):
+    answers = []
+    for name, guess in (("one", GONE), ("two", "plantednever")):
+        planted = plant(ada, name)
+        left = {"message": {"role": "assistant", "content": [{"text": GONE}]}}
+        update_content(SessionMessage.objects.filter(pk=planted.messages[3].pk), left)
+        url = planted.url("sessions/<agent_sessions_uuid:session>/")
+        found = post(client_of(ada), url, find=guess, reason="a ticket", dry_run=dry_run)
+        answers.append((found.status_code, found.json()))
+        assert (GONE in str(rows())) == dry_run
+        Session.objects.all().delete()
+        get_user_model().objects.filter(pk=READER_KEY).delete()
+    assert answers[0] == answers[1]
+    assert answers[0][1]["messages"] == 0
 
 
 @pytest.mark.parametrize("secret", [*STATES, INTERNAL])

@@ -25,8 +25,8 @@ from tests.admin.transcripts import said
 from .asks import ABOUT_SOMETHING, BY_LINK, EVERY_ASK, FEEDBACK, NONE, OPEN_TO_ALL, RATE, Ask
 from .conftest import client_of
 from .planted import (
+    GONE,
     IMAGE,
-    KEPT,
     METHODS,
     PIXEL,
     SAID,
@@ -219,7 +219,7 @@ def test_a_link_shows_the_conversation_and_nothing_else_to_anybody(planted, url,
         answer = client.get(url)
         assert answer.status_code == 200
         assert seen_in(body_of(answer)) == {"plantedtitle", *SAID}
-        assert KEPT not in body_of(answer)
+        assert GONE not in body_of(answer)
         [event] = [event for event in recorded() if event.pk not in trail]
         assert (event.action, event.session, event.actor_id) == ("read", planted.session.pk, "")
         assert event.details["via"] == "link"

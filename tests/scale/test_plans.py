@@ -51,7 +51,7 @@ pytestmark = [
 ]
 
 
-OURS = {"SEARCH_CANDIDATES": 100, "REDACTION_KEEP_ORIGINAL": True, "SHARE_LINKS": True}
+OURS = {"SEARCH_CANDIDATES": 100, "SHARE_LINKS": True}
 
 
 @pytest.fixture(scope="module")

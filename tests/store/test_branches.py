@@ -258,8 +258,7 @@ def test_copies_say_what_they_are_copies_of(store, agent):
     assert SessionMessage.objects.filter(source=None, branch=0).count() == 6
 
 
-def test_a_copy_of_a_redacted_message_holds_no_original(store, agent, settings):
-    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
+def test_a_copy_of_a_redacted_message_holds_no_original(store, agent):
     store.messages.redact(agent, 1, user("[gone]"))
     made = store.branches.create(agent)
     copied = SessionMessage.objects.get(branch=made.number, message_id=1)

@@ -13,7 +13,6 @@ from django.utils import timezone
 
 from django_agent_sessions import audit
 from django_agent_sessions.governance import legal_hold, session_deletion
-from django_agent_sessions.governance.redaction.originals import purge_originals
 from django_agent_sessions.models import AuditEvent, Session, Snapshot, deletion
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.snapshots import SnapshotStorageStore
@@ -162,17 +161,6 @@ def test_what_a_legal_hold_kept_is_in_no_file_after_its_release():
     assert columns_containing(SECRET)
 
     legal_hold.release(agent.session, reason="settled")
-
-    assert columns_containing(SECRET) == files_containing(SECRET) == []
-
-
-def test_purged_originals_are_in_no_file(settings):
-    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
-    store, agent = talk()
-    store.messages.redact(agent, 1, user("[gone]"))
-    assert columns_containing(SECRET)
-
-    assert purge_originals(before=timezone.now() + timedelta(seconds=1)) == 1
 
     assert columns_containing(SECRET) == files_containing(SECRET) == []
 

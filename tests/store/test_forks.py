@@ -130,8 +130,7 @@ def test_a_side_branch_can_be_forked(store, agent):
     assert said(store, fork.session_id) == ["a", "b", "c"]
 
 
-def test_what_was_redacted_is_redacted_in_a_fork(store, agent, settings):
-    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
+def test_what_was_redacted_is_redacted_in_a_fork(store, agent):
     store.messages.redact(agent, 1, user("[gone]"))
     fork = store.sessions.fork(store.get("talk"))
     row = SessionMessage.objects.get(session=fork.id, message_id=1)

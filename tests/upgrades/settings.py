@@ -13,4 +13,3 @@ DATABASES = {
         "OPTIONS": {"transaction_mode": "IMMEDIATE"},
     }
 }
-AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}

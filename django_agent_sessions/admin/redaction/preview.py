@@ -24,7 +24,6 @@ _MAX_FOUND = 300
 _CONTEXT = 40
 """The most characters of context that a hit has on each side."""
 
-_ORIGINAL = "original"
 _COLUMN_LABELS = {
     "title": gettext_lazy("Title"),
     "metadata": gettext_lazy("Metadata"),
@@ -53,9 +52,6 @@ class Excerpt:
     found: str = ""
     mask: str = ""
     right: str = ""
-
-    in_original: bool = False
-    """Whether the place is in a kept original, which this page must not show."""
 
 
 class Group(NamedTuple):
@@ -143,8 +139,6 @@ def _group(place: Place, row: dict[str, Any]) -> Group:
 def _excerpt(viewer: Viewer, hit: Hit) -> Excerpt:
     # Without the row's name, which is the heading of the group.
     where = str(replace(hit.place, name="")).partition(", ")[2]
-    if hit.place.column == _ORIGINAL:
-        return Excerpt(where, in_original=True)
     if hit.place.kind == "note" and not viewer.can_review:
         return Excerpt(where, found=_("not shown"), mask=mask(hit.kind))
     if not hit.before:

@@ -6,7 +6,6 @@ search again instead of its results, and the results are compared by a digest.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -16,11 +15,9 @@ from django.http import (
     HttpResponseNotAllowed,
     HttpResponseRedirect,
 )
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_agent_sessions import conf
 from django_agent_sessions.admin.pages import ReasonForm, error_text
 from django_agent_sessions.admin.permissions import SessionPermission, reach
 from django_agent_sessions.admin.transcript.viewers import Viewer
@@ -185,13 +182,4 @@ def _other_scope(form: ScopeForm) -> str:
 
 
 def _form_response(viewer: Viewer, form: ScopeForm, **extra: Any) -> HttpResponse:
-    settings = conf.get_settings()
-    return viewer.render(
-        "redact",
-        title=_("Redact"),
-        form=form,
-        target=form.target,
-        keeps=settings.REDACTION_KEEP_ORIGINAL,
-        kept_until=timezone.now() + timedelta(seconds=settings.REDACTION_ORIGINAL_TTL),
-        **extra,
-    )
+    return viewer.render("redact", title=_("Redact"), form=form, target=form.target, **extra)

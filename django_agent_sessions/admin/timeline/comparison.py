@@ -67,11 +67,8 @@ def compare_branches(
         MessageQuery(viewer.session, SessionAgent(pk=agent.id), branch=branch.number)
         for branch in pair
     ]
-    originals = viewer.can_view_originals
     return _compare(
-        ComparedSide(
-            viewer, scope, message_pages.page_from_position(scope, common, originals=originals)
-        )
+        ComparedSide(viewer, scope, message_pages.page_from_position(scope, common))
         for scope in scopes
     )
 

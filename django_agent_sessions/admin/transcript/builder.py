@@ -74,10 +74,6 @@ class TranscriptBuilder:
                 turns.append(SpeakerTurn(voice, role, [entry]))
         return turns
 
-    def payload(self, row: MessagePreview, payload: Any) -> list[PartViewModel]:
-        """Convert one payload, such as an original, without marking redactions."""
-        return MessageRenderer(row, self._dialect(row), payload, self._wording).pieces()
-
     def _entry(self, row: MessagePreview) -> MessageViewModel:
         feedback = self._feedback.get(row.id, ())
         entry = MessageViewModel(row, note=self._note(row), feedback=feedback)

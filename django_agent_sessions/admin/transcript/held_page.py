@@ -20,11 +20,14 @@ from django_agent_sessions.models.fields import decode_payload
 from django_agent_sessions.models.stored_text import StoredText
 
 from .json_tree import tree
-from .message_items import HEAD, MIN_ACCESS_REASON, PRETTY
+from .message_items import HEAD, PRETTY
 from .viewers import Viewer
 
 COPIES_SHOWN = 20
 """Copies of a page."""
+
+MIN_ACCESS_REASON = 3
+"""The fewest characters of a reason."""
 
 
 def held_page(viewer: Viewer) -> HttpResponse:

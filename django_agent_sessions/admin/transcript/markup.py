@@ -42,7 +42,7 @@ class Markup(PieceMarkup):
     def __init__(self, viewer: Viewer, *, target: UUID | None = None) -> None:
         super().__init__(viewer)
         self._target = target
-        self._here, self._kept = viewer.here, viewer.kept
+        self._here = viewer.here
         self._moment, self._prices = viewer.moment, get_settings().PRICES
 
     def turns(self, turns: Iterable[SpeakerTurn]) -> SafeString:
@@ -202,8 +202,6 @@ class Markup(PieceMarkup):
         if viewer.can_read:
             parts.append(self._message_link(key, "raw/", _("Raw")))
             parts.append(self._message_link(key, "raw/?download=1", _("Download")))
-        if row.original and viewer.can_view_originals:
-            parts.append(self._message_link(key, f"original/{self._kept}", _("Original…")))
         if viewer.can_review:
             link = '\n      <a href="{}review/?message={}">{}</a>'
             parts.append(html(link, self._base, key, _("Note…")))

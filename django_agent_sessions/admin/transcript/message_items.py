@@ -1,4 +1,4 @@
-"""Single items of a transcript on demand: raw JSON, media, long texts, states and originals.
+"""Single items of a transcript on demand: raw JSON, media, long texts and states.
 
 Content of users and models never gets a content type that a browser would execute: pages embed
 images only, text is ``text/plain``, and anything else is a download.
@@ -7,7 +7,6 @@ images only, text is ``text/plain``, and anything else is a download.
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -17,18 +16,15 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from django_agent_sessions import audit, blobs, serving
+from django_agent_sessions import blobs, serving
 from django_agent_sessions.content import dialects, exact_json
 from django_agent_sessions.content.blob_refs import BlobRef
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.content.paths import Path, path_from_json
 from django_agent_sessions.exceptions import BlobError, BlobNotFoundError
-from django_agent_sessions.governance.redaction.originals import original_kept_until
 from django_agent_sessions.models import (
-    AuditEvent,
     Session,
     SessionAgent,
     SessionMessage,
@@ -42,13 +38,9 @@ from django_agent_sessions.models.stored_text import (
     stored_metadata,
     visible_beginning,
 )
-from django_agent_sessions.queries.message_pages import MAX_PAYLOAD_BYTES_SHOWN, MessagePreview
 
 from . import sidebar
-from .builder import TranscriptBuilder
 from .json_tree import tree
-from .piece_markup import PieceMarkup
-from .view_models import AgentLabel, PartViewModel
 from .viewers import Viewer
 
 PRETTY = 4 * 1024 * 1024
@@ -56,9 +48,6 @@ PRETTY = 4 * 1024 * 1024
 
 HEAD = 200_000
 """Characters that are shown of a larger payload."""
-
-MIN_ACCESS_REASON = 3
-"""The fewest characters of a reason."""
 
 
 def raw(viewer: Viewer, message: UUID) -> HttpResponse:
@@ -156,59 +145,6 @@ def _state_row(viewer: Viewer, kind: str, row: UUID) -> tuple[str, QuerySet[Any]
         raise Http404 from None
     rows = model._default_manager.using(viewer.using)
     return column, rows.filter(pk=row, session=viewer.session)
-
-
-# --- originals -------------------------------------------------------------------------------
-
-
-def original(viewer: Viewer, message: UUID) -> HttpResponse:
-    """Show the original of a redacted message after asking for a reason.
-
-    A GET never shows it. The viewing and its reason are recorded before the original is read.
-    """
-    until = original_kept_until(viewer.session.pk, message, using=viewer.using)
-    if until is None:
-        raise Http404
-    render = partial(
-        viewer.render,
-        "transcript_original",
-        title=_("Original of a redacted message"),
-        message=message,
-        until=until,
-    )
-    if viewer.request.method != "POST":
-        return render()
-    reason = viewer.request.POST.get("reason", "").strip()
-    if len(reason) < MIN_ACCESS_REASON:
-        return render(error=_("Enter a short reason for viewing the original."))
-    audit.record_checked(
-        AuditEvent.Action.ORIGINAL_VIEWED,
-        session=viewer.session.pk,
-        target=message,
-        actor=viewer.request.user,
-        reason=reason,
-        using=viewer.using,
-    )
-    pieces = _original_pieces(viewer, message)
-    return render(shown=True, content=PieceMarkup(viewer, unsealed=True).pieces(pieces))
-
-
-def _original_pieces(viewer: Viewer, message: UUID) -> list[PartViewModel]:
-    rows = _message_row(viewer, message)
-    size, agent, dialect = _get_or_404(
-        rows.values_list(OctetLength("message"), "agent_id", "agent__dialect")
-    )
-    if size > MAX_PAYLOAD_BYTES_SHOWN:
-        head = _get_or_404(rows.values_list(StoredText("message", length=HEAD), flat=True))
-        head = displayable(exact_json.without_hashes(head))
-        return [PartViewModel("output", message, html=head, cut=size)]
-    payload = _get_or_404(rows.values_list("message", flat=True))
-    now = timezone.now()
-    row = MessagePreview(
-        *(message, agent, 0, 0, "", None, None, None, None, None, "", None, None),
-        *(now, now, None, 0, "", size, False),
-    )
-    return TranscriptBuilder({agent: AgentLabel(agent, "", dialect, 0)}).payload(row, payload)
 
 
 # --- rows and answers ------------------------------------------------------------------------

@@ -28,10 +28,9 @@ _KINDS_WITH_HTML = ("text", "output")
 class PieceMarkup:
     """Writes the HTML of pieces for one page."""
 
-    def __init__(self, viewer: Viewer, *, unsealed: bool = False) -> None:
+    def __init__(self, viewer: Viewer) -> None:
         self._viewer, self._base = viewer, viewer.base_url
-        self._unsealed = unsealed
-        self._redacts = viewer.can_redact and not unsealed
+        self._redacts = viewer.can_redact
 
     def pieces(self, pieces: Iterable[PartViewModel]) -> SafeString:
         return join_html(self._piece(piece) for piece in pieces)
@@ -124,8 +123,6 @@ class PieceMarkup:
 
     def _image(self, piece: PartViewModel) -> SafeString:
         size = filesizeformat(piece.size or 0)
-        if self._unsealed:
-            return html('<p class="as-file">{} {}</p>', _("Image"), size)
         url = self._content_url(piece, "media/?path=")
         label = _("Image, %(size)s") % {"size": size}
         return html(
@@ -153,7 +150,7 @@ class PieceMarkup:
             )
         else:
             where, name = NOTHING, piece.name or _("File")
-            if piece.size is not None and not self._unsealed:
+            if piece.size is not None:
                 url = self._content_url(piece, "media/?download=1&path=")
                 name = html('<a href="{}">{}</a>', url, name)
         return html(
@@ -179,11 +176,11 @@ class PieceMarkup:
         )
 
     def _shortened(self, piece: PartViewModel) -> SafeString:
-        link = "" if self._unsealed else self._content_url(piece, "text/?path=")
         return html(
-            '\n  <p class="as-notice">{}{}</p>',
+            '\n  <p class="as-notice">{} <a href="{}">{}</a></p>',
             _("Shortened from %(count)s characters.") % {"count": localize(piece.cut)},
-            link and html(' <a href="{}">{}</a>', link, _("Show all")),
+            self._content_url(piece, "text/?path="),
+            _("Show all"),
         )
 
     def _content_url(self, piece: PartViewModel, page: str) -> str:

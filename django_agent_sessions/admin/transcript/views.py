@@ -58,7 +58,6 @@ def transcript_pages() -> list[SessionPage]:
         (f"{message}/raw/", message_items.raw, "raw", "can_read"),
         (f"{message}/media/", message_items.media, "media", "can_read"),
         (f"{message}/text/", message_items.text, "text", "can_read"),
-        (f"{message}/original/", message_items.original, "original", "can_view_originals"),
         ("held/", held_page, "held", "can_view_originals"),
         ("states/<slug:kind>/<uuid:row>/", message_items.state, "state", "can_read"),
     ]
@@ -197,13 +196,11 @@ def _branch_redirect(viewer: Viewer) -> HttpResponse | None:
 
 
 def _window(viewer: Viewer, scope: MessageQuery) -> MessagePage:
-    params, originals = viewer.request.GET, viewer.can_view_originals
+    params = viewer.request.GET
     if params.get("all"):
-        return message_pages.first_page(
-            scope, count=message_pages.MAX_PAGE_SIZE, originals=originals
-        )
+        return message_pages.first_page(scope, count=message_pages.MAX_PAGE_SIZE)
     if params.get("from") == "start":
-        return message_pages.first_page(scope, originals=originals)
+        return message_pages.first_page(scope)
     for name, read in (
         ("at", message_pages.page_around),
         ("before", message_pages.page_before),
@@ -213,8 +210,8 @@ def _window(viewer: Viewer, scope: MessageQuery) -> MessagePage:
             key = _parse_key(params[name])
             if key is None:
                 raise Http404
-            return read(scope, key, originals=originals)
-    return message_pages.last_page(scope, originals=originals)
+            return read(scope, key)
+    return message_pages.last_page(scope)
 
 
 def read_turns(

@@ -112,7 +112,8 @@ def redact(
 
     Returns:
         The matches, with one result per fork. Without matches nothing is written or audited, so
-        that the function is idempotent.
+        that the function is idempotent; only an original that an earlier version left is
+        overwritten, whatever is searched.
 
     Raises:
         SessionNotFoundError: The session does not exist, or has no such message.

@@ -27,26 +27,14 @@ _KEPT = 3
 class MessageSearch:
     """Searches the messages of one session.
 
-    ``with_texts`` fills the texts of all matches. Without ``originals``, kept originals are not
-    searched, but discarded with their messages.
+    ``with_texts`` fills the texts of all matches.
     """
 
-    def __init__(
-        self,
-        using: str,
-        session: UUID,
-        groups: ScopeGroups,
-        *,
-        keep: bool,
-        with_texts: bool,
-        originals: bool = True,
-    ) -> None:
+    def __init__(self, using: str, session: UUID, groups: ScopeGroups, *, with_texts: bool) -> None:
         self._using = using
         self._session = session
         self._groups = groups
-        self._keep = keep
         self._with_texts = with_texts
-        self._originals = originals
         # Binaries without matches of the session-wide finders.
         self._without_hits: set[BlobRef] = set()
         self._unreadable: set[BlobRef] = set()
@@ -61,32 +49,31 @@ class MessageSearch:
         for name in copy.columns.ids:
             found.keep_id(getattr(copy.row, name), found.place(name))
         dialect: str = copy.row.dialect  # type: ignore[attr-defined] # an annotation
-        message, redact_message = self._with_binaries(found, family)
-        current = message if redact_message is None else redact_message
+        message, redacted = copy.values["message"], copy.values["redact_message"]
+        shown = message if redacted is None else redacted
+        current = self._with_binaries(found, shown, family)
         changed = self._redact(found, current, dialect, family)
         if changed is current:
-            hidden = redact_message is not None and message != redact_message
-            # An original that was kept by an earlier redaction.
-            if not hidden or self._keep or not self._matches_original(found, message, family):
+            if shown == message:
                 return found
-            found.is_hidden = not self._originals
+            # An original that an earlier redaction left: it goes, whatever it says.
+            found.is_hidden = True
         found.is_copy = family is not None and copy.key not in family.named
         found.message = MessageRow(dialect, changed, limited=False)
         # With the message that was read.
         hold_work(_KEPT * sum(map(len, found.message.texts)))
         return found
 
-    def _with_binaries(self, found: RowFindings, family: MessageCopies | None) -> list[Any]:
-        """Return the message and its redacted version, with the binaries that have matches.
+    def _with_binaries(self, found: RowFindings, shown: Any, family: MessageCopies | None) -> Any:
+        """Return what is shown of the message, with the binaries that have matches.
 
         Each binary is read once, and kept in memory only if its message changes.
         """
-        versions = [found.copy.values["message"], found.copy.values["redact_message"]]
         message_finders = _finders(family)
         finders = [*self._groups.everywhere, *message_finders]
-        all_references = {ref for _, ref in references(versions)} if finders else set()
+        all_references = {ref for _, ref in references(shown)} if finders else set()
         if not all_references:
-            return versions
+            return shown
         contents = self._read(all_references - self._without_hits - self._unreadable)
         if all_references & self._unreadable:
             found.unread.append(found.place("message"))
@@ -98,8 +85,8 @@ class MessageSearch:
             readable = contents.keys() - self._unreadable
             self._without_hits |= {ref for ref in readable if ref.sha256 not in matching}
         if not matching:
-            return versions
-        return blobs.existing_binaries(self._using, self._session, versions)
+            return shown
+        return blobs.existing_binaries(self._using, self._session, [shown])[0]
 
     def _read(self, wanted: set[BlobRef]) -> dict[BlobRef, Any]:
         check_work(sum(ref.size for ref in wanted))
@@ -107,20 +94,6 @@ class MessageSearch:
         contents = dict(zip(wanted, values, strict=True))
         self._unreadable |= {ref for ref, value in contents.items() if isinstance(value, BlobRef)}
         return contents
-
-    def _matches_original(
-        self, found: RowFindings, original: Any, family: MessageCopies | None
-    ) -> bool:
-        place = found.place("original")
-        scopes = family.scopes if family is not None else ()
-        if any(isinstance(scope, WholeMessage) for scope in scopes):
-            found.count(place)
-            found.hits.append(Hit(place, "", "", masking.mask()))
-            return True
-        if not self._originals:
-            return False
-        finders = [*self._groups.everywhere, *_finders(family)]
-        return found.mask(original, place, finders=finders) is not original
 
     def _redact(
         self, found: RowFindings, payload: Any, dialect: str, family: MessageCopies | None

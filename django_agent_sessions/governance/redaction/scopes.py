@@ -210,8 +210,8 @@ class Redaction:
         unreached: Primary keys of forks that the caller may not redact, and that were not searched.
         counts: The number of all matches, in groups.
         hidden: What the user may not see: ``"state"``, ``"note"`` (also labels) and ``"comment"``
-            of others were searched for the texts only that were found elsewhere in the session,
-            and ``"original"`` not at all; no match in them is counted or listed.
+            of others were searched for the texts only that were found elsewhere in the session; no
+            match in them is counted or listed.
     """
 
     hits: list[Hit]

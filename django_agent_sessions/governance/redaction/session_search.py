@@ -9,7 +9,6 @@ from uuid import UUID
 
 from django.db.models import Model
 
-from django_agent_sessions import conf
 from django_agent_sessions.content import masking
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import (
@@ -113,15 +112,7 @@ class SessionSearch:
         self._groups = groups
         self._families = families
         self._dry_run = dry_run
-        keep = conf.get_settings().REDACTION_KEEP_ORIGINAL
-        self._messages = MessageSearch(
-            using,
-            session.pk,
-            groups,
-            keep=keep,
-            with_texts=dry_run,
-            originals=visibility.originals,
-        )
+        self._messages = MessageSearch(using, session.pk, groups, with_texts=dry_run)
         self._models = _models_to_search(groups, visibility)
         self._members: dict[UUID, MessageCopies] = {}
         self._rows: dict[type[Model], _SearchedRows] = {}

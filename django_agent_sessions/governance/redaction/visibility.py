@@ -39,13 +39,11 @@ class Visibility:
 
     Attributes:
         states: The states of agents and orchestrators, snapshots and stored objects.
-        originals: The kept originals of redacted messages; they are not searched without it.
         reviews: Notes and labels.
         comments_of: The key of the user whose comments alone are seen; None for all.
     """
 
     states: bool = True
-    originals: bool = True
     reviews: bool = True
     comments_of: str | None = None
 
@@ -67,7 +65,6 @@ class Visibility:
         """The kinds of content that the user does not see."""
         kinds = {
             "state": not self.states,
-            "original": not self.originals,
             "note": not self.reviews,
             "comment": self.comments_of is not None,
         }

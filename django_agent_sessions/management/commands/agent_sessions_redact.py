@@ -215,10 +215,6 @@ class _Run:
         )
 
     def _print_content(self, hit: Hit) -> None:
-        if hit.place.column == "original":
-            # Viewing an original requires its own permission, reason and record.
-            self.stdout.write("  (in a kept original, which is not shown)")
-            return
         # One line each, without control characters.
         self.stdout.write(f"  - {escape_control_characters(hit.before) or 'everything'}")
         self.stdout.write(f"  + {escape_control_characters(hit.after)}")

@@ -18,8 +18,7 @@ from rest_framework.response import Response
 from django_agent_sessions import blobs, serving
 from django_agent_sessions.content.blob_refs import BlobRef
 from django_agent_sessions.content.paths import Path, path_from_json
-from django_agent_sessions.governance.redaction.originals import original_kept_until
-from django_agent_sessions.models import AuditEvent, Blob, Session, SessionAgent, SessionMessage
+from django_agent_sessions.models import Blob, Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.queries import message_pages
 from django_agent_sessions.queries.message_pages import MessagePreview, MessageQuery
@@ -36,7 +35,6 @@ from django_agent_sessions.rest.pagination import (
 from django_agent_sessions.rest.problems import RangeNotSatisfiable
 from django_agent_sessions.rest.redaction import (
     MessageRedactionRequest,
-    ReasonRequest,
     RedactionSerializer,
     redaction_response,
 )
@@ -44,7 +42,6 @@ from django_agent_sessions.rest.schema import (
     IF_NONE_MATCH,
     MESSAGE_PARAMETER,
     NOT_MODIFIED,
-    ORIGINAL,
     RANGE,
     REDACT_MESSAGE,
     SCOPE_PARAMETERS,
@@ -266,39 +263,8 @@ class MessageViewSet(MediaAPI, viewsets.GenericViewSet[Any]):
             self, session, MessageRedactionRequest, lambda given: given.scope(message)
         )
 
-    @operation(
-        "messages_original",
-        {200: (MessageSerializer, "The original message.")},
-        errors=(400, 404, 413),
-        tags=["Redaction"],
-        request=ReasonRequest,
-        examples=ORIGINAL,
-    )
-    @action(detail=True, methods=["post"])
-    def original(self, request: Any, message: UUID) -> Response:
-        """Return the original of a redacted message, if it was kept.
-
-        Requires the permission ``view_original`` and a reason, also from the owner. The access is
-        recorded before the original is returned.
-        """
-        session = self.session_of_message(
-            message, SessionPermission.READ, SessionPermission.VIEW_ORIGINAL
-        )
-        reason = self.read_body(ReasonRequest)["reason"]
-        if original_kept_until(session.pk, message, using=self.using) is None:
-            raise Http404
-        self.record(AuditEvent.Action.ORIGINAL_VIEWED, session, message, reason=reason)
-        row = self.read_message(session, message)
-        rows = SessionMessage.objects.using(self.using).filter(pk=message)
-        row.payload = rows.values_list("message", flat=True).first()
-        # Without URLs: the view of media serves the redacted version only.
-        return self._response(session, row, media=False)
-
-    def _response(
-        self, session: Session, row: MessagePreview, *, raw: bool = False, media: bool = True
-    ) -> Response:
-        url = media_url(self) if media else ""
-        reading = MessageContext.of(session, self.using, media_url=url, raw=raw)
+    def _response(self, session: Session, row: MessagePreview, *, raw: bool) -> Response:
+        reading = MessageContext.of(session, self.using, media_url=media_url(self), raw=raw)
         context = {**self.get_serializer_context(), "reading": reading}
         return Response(self.get_serializer(row, context=context).data)
 

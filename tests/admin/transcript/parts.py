@@ -11,7 +11,6 @@ from tests.admin.transcripts import page_url
 from tests.sealed import update_content
 
 PNG = b"\x89PNG\r\n\x1a\n and pixels"
-KEPT = {"REDACTION_KEEP_ORIGINAL": True, "REDACTION_ORIGINAL_TTL": 3600}
 
 
 def image(data, file_format="png"):

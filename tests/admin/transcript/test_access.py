@@ -56,7 +56,6 @@ def test_who_may_not_read_sees_figures_and_no_content(client, store, ada):
         f"{url}raw/",
         f"{url}media/",
         f"{url}text/",
-        f"{url}original/",
         f"{base}states/state/{agent_row.pk}/",
         f"{base}states/metadata/{session.id}/",
     ):

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import html
 import re
-from datetime import timedelta
 
 import pytest
-from django.utils import timezone
 
 from django_agent_sessions.governance import redaction as redacting
 from django_agent_sessions.models import SessionMessage
 from tests.admin.people import staff
 from tests.admin.transcripts import call, page_url, result, said, shown
 
-from .parts import KEPT, redact
+from .parts import redact
 
 pytestmark = pytest.mark.django_db
 
@@ -78,20 +76,6 @@ def test_of_several_redactions_the_last_is_said_to_be_that(client, reader, talke
     for words in ("the first case", "the second case", "ada", "bob"):
         assert words in events
     assert "transcript read</td>" not in events
-
-
-def test_when_it_was_last_redacted_is_told_where_the_original_is_kept(
-    client, reader, talker, session, store, settings
-):
-    settings.AGENT_SESSIONS = KEPT
-    store.append(talker, said("user", "alpha and beta"))
-    redacting.redact(session.id, redacting.Find("alpha"), reason="the first case", actor="ada")
-    SessionMessage.objects.update(redacted_at=timezone.now() - timedelta(days=500))
-
-    redacting.redact(session.id, redacting.Find("beta"), reason="the second case", actor="bob")
-
-    [mark] = marks(shown(client, page_url("session-1")))
-    assert str(timezone.localtime().year) in mark
 
 
 def test_masks_in_arguments_and_results_are_chips_too(client, reader, talker, store, redaction):

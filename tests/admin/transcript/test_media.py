@@ -127,7 +127,7 @@ def test_an_address_that_is_none_is_not_found(client, reader, talker, store, pat
         assert client.get(endpoint(name), {"path": path}).status_code == 404
 
 
-@pytest.mark.parametrize("name", ["media", "raw", "text", "original"])
+@pytest.mark.parametrize("name", ["media", "raw", "text"])
 def test_another_sessions_message_is_not_found_under_this_ones_url(
     client, reader, talker, store, name
 ):

@@ -21,7 +21,6 @@ from django_agent_sessions.governance.redaction import (
     WholeMessage,
     redact,
 )
-from django_agent_sessions.governance.redaction.originals import purge_originals
 from django_agent_sessions.models import (
     AuditEvent,
     HeldCopy,
@@ -372,25 +371,13 @@ def test_another_form_that_a_guardrail_takes_away_under_a_hold_is_kept_until_the
     assert found_in_database(SECRET) == []
 
 
-def test_originals_on_side_branches_are_purged(store, settings):
-    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
-    agent = store.agents.open(store.open("s"), dialect="strands")
-    store.append_many(agent, [user("a"), user(SECRET), user("c")])
-    store.branches.rewind(agent, 1)
-    redact(agent.session, WholeMessage(spot(agent, 0, 1).pk), reason="r")
-    assert found_in_database(SECRET) != []
-
-    assert purge_originals(before=timezone.now() + timedelta(minutes=1)) == 2
-
-    assert found_in_database(SECRET) == []
-
-
-def test_an_original_is_in_no_fork_and_on_no_new_branch(store, settings):
-    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
+def test_an_original_that_was_left_is_in_no_fork_and_on_no_new_branch(store):
     session = store.open("s")
     agent = store.agents.open(session, dialect="strands")
     store.append_many(agent, [user("a"), user(SECRET), user("c")])
     redact(session.id, Find(SECRET), reason="r")
+    left = SessionMessage.objects.filter(pk=spot(agent, 0, 1).pk)
+    update_content(left, {"message": user(SECRET)})
 
     store.sessions.fork(session)
     store.branches.rewind(agent, 1)

@@ -97,17 +97,14 @@ def test_what_is_written_goes_past_the_detectors(settings):
     assert "EMAIL" in contents()[0]
 
 
-@pytest.mark.parametrize("keep", [False, True])
-def test_of_what_was_redacted_only_the_redacted_version_comes_in(settings, keep):
-    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": keep}
+def test_of_what_was_redacted_only_the_redacted_version_comes_in(db):
     message = SourceMessage(user("plantedsecret"), START, redact_message=user("[gone]"))
 
     import_sessions(Made([talk([message])]))
 
     row = SessionMessage.objects.get()
     assert (row.redact_message, text_of(row), row.redacted_at) == (user("[gone]"), "[gone]", START)
-    # An original is kept where originals are, and nowhere else.
-    assert ("plantedsecret" in everything()) == keep
+    assert "plantedsecret" not in everything()
 
 
 def test_owners_are_one_user_or_whoever_a_function_says(ada, bob):

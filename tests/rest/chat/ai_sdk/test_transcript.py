@@ -218,8 +218,7 @@ def test_a_message_that_says_nothing_is_no_message(strands):
     assert strands.parts == [[text("Hello")]]
 
 
-def test_a_redacted_message_shows_its_masks_and_never_the_original(strands, settings, ada):
-    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
+def test_a_redacted_message_shows_its_masks_and_never_the_original(strands, ada):
     strands.say(said("user", "I am 4111 1111 1111 1111."), said("assistant", "Thanks."))
     card = Find("4111 1111 1111 1111")
     redact(Session.objects.get().pk, card, actor=ada, reason="a card")

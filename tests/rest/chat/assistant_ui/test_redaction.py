@@ -194,9 +194,7 @@ def test_an_id_that_says_something_goes_with_the_message_and_its_thread_stays(cl
     assert cloud.messages(thread, limit=1) == [second]
 
 
-@pytest.mark.parametrize("keep", [False, True])
-def test_a_message_whose_id_was_redacted_is_still_known_by_it(cloud, thread, settings, keep):
-    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": keep}
+def test_a_message_whose_id_was_redacted_is_still_known_by_it(cloud, thread):
     cloud.say(thread, ui("user", "hello", id="ann-smith-1"))
     cloud.say(thread, ui("assistant", "hi", id="b"), "ann-smith-1")
     redact(session_of(thread).pk, Find("ann-smith"), reason="asked")
@@ -221,8 +219,7 @@ def test_an_id_that_looks_like_openais_is_redacted_alike_as_a_parent(cloud, thre
     assert second["parent_id"] == first["id"] != "msg_ann"
 
 
-def test_an_original_that_is_kept_is_never_given_to_the_client(cloud, thread, settings):
-    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
+def test_what_was_redacted_is_not_taken_from_the_client_again(cloud, thread):
     key = cloud.say(thread, ui("user", SECRET))
     redact(session_of(thread).pk, Find(SECRET), reason="asked")
 
