@@ -24,9 +24,8 @@ class AuditEvent(models.Model):
     class Action(models.TextChoices):
         READ = "read", _("transcript read")
         SEARCHED = "searched", _("conversations searched")
-        ORIGINAL_VIEWED = "original_viewed", _("original viewed")
+        HELD_COPIES_VIEWED = "held_copies_viewed", _("copies kept by a legal hold viewed")
         REDACTED = "redacted", _("redacted")
-        ORIGINALS_PURGED = "originals_purged", _("originals purged")
         EXPORTED = "exported", _("exported")
         DELETED = "deleted", _("deleted")
         HELD = "held", _("put under legal hold")

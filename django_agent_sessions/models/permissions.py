@@ -33,8 +33,8 @@ class SessionPermission(StrEnum):
     REDACT = "redact"
     """Redact content that the user may read."""
 
-    VIEW_ORIGINAL = "view_original"
-    """View the kept original of a redacted message, after entering a reason."""
+    VIEW_HELD_COPIES = "view_held_copies"
+    """View what was overwritten under legal hold, after entering a reason."""
 
     VIEW_STATE = "view_sessionagent"
     """Read the states of agents in the API."""

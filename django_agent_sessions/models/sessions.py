@@ -162,7 +162,7 @@ class Session(models.Model):
         permissions = [
             ("read_transcript", _("Can read transcripts")),
             ("redact", _("Can redact messages")),
-            ("view_original", _("Can view the originals of redacted messages")),
+            ("view_held_copies", _("Can view what was overwritten under legal hold")),
             ("export", _("Can export conversations")),
             ("review_session", _("Can review sessions")),
             ("share", _("Can share conversations")),

@@ -25,12 +25,12 @@ from django_agent_sessions.values.records import AgentState
 
 VIEW, CHANGE, DELETE = "view_session", "change_session", "delete_session"
 ADD = "add_session"
-READ, REDACT, ORIGINAL, EXPORT = "read_transcript", "redact", "view_original", "export"
+READ, REDACT, HELD, EXPORT = "read_transcript", "redact", "view_held_copies", "export"
 AUDIT, USAGE = "view_auditevent", "view_usagerollup"
 OPERATIONS, CHANGE_OPERATIONS = "view_operation", "change_operation"
 REVIEW, SHARE = "review_session", "share"
 OURS = (
-    *(VIEW, ADD, CHANGE, DELETE, READ, REDACT, ORIGINAL, EXPORT, AUDIT, USAGE, OPERATIONS, REVIEW),
+    *(VIEW, ADD, CHANGE, DELETE, READ, REDACT, HELD, EXPORT, AUDIT, USAGE, OPERATIONS, REVIEW),
     *(SHARE, CHANGE_OPERATIONS),
 )
 
@@ -279,15 +279,15 @@ ASKS = [
         shows=("plantedmetadata",),
         recorded=("read",),
     ),
-    Ask("session_held", needs(VIEW, READ, ORIGINAL), url=of_session, prepare=overwritten),
+    Ask("session_held", needs(VIEW, READ, HELD), url=of_session, prepare=overwritten),
     Ask(
         "session_held",
-        needs(VIEW, READ, ORIGINAL),
+        needs(VIEW, READ, HELD),
         url=of_session,
         prepare=overwritten,
         post={"reason": "Complaint 17"},
         shows=("plantedstate",),
-        recorded=("original_viewed",),
+        recorded=("held_copies_viewed",),
     ),
     Ask("session_history", needs(VIEW), url=of_session),
     # Redaction: what is looked for comes back in the form, so that finding it shows nothing.

@@ -30,7 +30,7 @@ EVERYTHING = (
     "delete_session",
     "read_transcript",
     "redact",
-    "view_original",
+    "view_held_copies",
     "export",
     "view_auditevent",
     "view_usagerollup",

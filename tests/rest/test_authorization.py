@@ -203,7 +203,7 @@ def test_every_permission_that_the_api_knows_opens_something():
     opened = set().union(*(one.needs for one in ASKS)) | {STATE} | ENOUGH
     # The usage of everybody, the trail, operations, reviews and a hold's copies are the admin's.
     elsewhere = {
-        SessionPermission.VIEW_ORIGINAL,
+        SessionPermission.VIEW_HELD_COPIES,
         SessionPermission.VIEW_AUDIT,
         SessionPermission.VIEW_USAGE,
         SessionPermission.VIEW_OPERATIONS,

@@ -44,11 +44,11 @@ def held_page(viewer: Viewer) -> HttpResponse:
         return render()
     reason = viewer.request.POST.get("reason", "").strip()
     if len(reason) < MIN_ACCESS_REASON:
-        return render(error=_("Enter a short reason for viewing the original."))
+        return render(error=_("Enter a short reason for viewing what was kept."))
     if before := viewer.request.POST.get("before", ""):
         rows = rows.filter(pk__lt=parse_key_or_404(before))
     audit.record_checked(
-        AuditEvent.Action.ORIGINAL_VIEWED,
+        AuditEvent.Action.HELD_COPIES_VIEWED,
         session=viewer.session.pk,
         actor=viewer.request.user,
         reason=reason,

@@ -52,7 +52,7 @@ class Viewer:
     """Whether the viewer may read content."""
 
     can_redact: bool
-    can_view_originals: bool
+    can_view_held_copies: bool
     can_export: bool
     can_change: bool
     """Whether the viewer may rewind, restore, and change branches."""
@@ -149,7 +149,7 @@ class Viewer:
     @property
     def has_held_copies(self) -> bool:
         """Whether the user may see content that the session's legal hold keeps."""
-        if not (self.session.legal_hold and self.can_view_originals):
+        if not (self.session.legal_hold and self.can_view_held_copies):
             return False
         return HeldCopy.objects.using(self.using).filter(session=self.session).exists()
 
@@ -232,7 +232,7 @@ def get_viewer_or_404(model_admin: Any, request: HttpRequest, object_id: Any) ->
         base_url=admin_url(model_admin, "session_change", key).removesuffix("change/"),
         can_read=reads,
         can_redact=reads and can(SessionPermission.REDACT),
-        can_view_originals=reads and can(SessionPermission.VIEW_ORIGINAL),
+        can_view_held_copies=reads and can(SessionPermission.VIEW_HELD_COPIES),
         can_export=reads and can(SessionPermission.EXPORT),
         can_change=changes,
         can_fork=reads and changes and can(SessionPermission.ADD),

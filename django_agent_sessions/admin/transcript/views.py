@@ -58,7 +58,7 @@ def transcript_pages() -> list[SessionPage]:
         (f"{message}/raw/", message_items.raw, "raw", "can_read"),
         (f"{message}/media/", message_items.media, "media", "can_read"),
         (f"{message}/text/", message_items.text, "text", "can_read"),
-        ("held/", held_page, "held", "can_view_originals"),
+        ("held/", held_page, "held", "can_view_held_copies"),
         ("states/<slug:kind>/<uuid:row>/", message_items.state, "state", "can_read"),
     ]
 

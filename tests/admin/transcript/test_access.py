@@ -37,7 +37,7 @@ def test_who_may_not_read_sees_figures_and_no_content(client, store, ada):
     SessionMessage.objects.filter(message_id=0).update(
         redacted_at=timezone.now(), redaction=event.pk
     )
-    client.force_login(staff("clerk", "view_session", "redact", "view_original", "export"))
+    client.force_login(staff("clerk", "view_session", "redact", "view_held_copies", "export"))
 
     with CaptureQueriesContext(connection) as captured:
         page = shown(client, page_url("session-1"))
