@@ -265,11 +265,12 @@ class _Book:
         return row
 
     def save(self) -> None:
-        for model, rows in (
-            (Session, self._sessions),
-            (SessionAgent, self._agents),
-            (SessionMessage, self._messages),
-        ):
+        written: dict[Any, list[Any]] = {
+            Session: self._sessions,
+            SessionAgent: self._agents,
+            SessionMessage: self._messages,
+        }
+        for model, rows in written.items():
             model._default_manager.bulk_create(rows, batch_size=200)
 
 

@@ -60,25 +60,21 @@ def the_agent():
     return the_store().agents.find(the_store().get("held"), "default")
 
 
-SNAPSHOTS = {
-    "overwrite an object": lambda store: store.write_object(
-        "notes", b"other", session=the_store().get("held")
-    ),
-    "delete an object": lambda store: store.delete_object("notes", session=the_store().get("held")),
-    "delete a snapshot": lambda store: store.delete_snapshot(
-        "held", Snapshot.objects.get().snapshot_id, agent_id="default"
-    ),
-}
+def snapshots() -> SnapshotStorageStore:
+    return SnapshotStorageStore(the_store())
+
+
 WAYS = {
     "title": lambda: the_store().sessions.update(the_store().get("held").id, title="Changed"),
     "metadata": lambda: the_store().sessions.update(the_store().get("held").id, metadata={}),
     "redaction": lambda: redact(the_store().get("held").id, Find("Planned"), reason="r"),
     "branch": lambda: the_store().branches.delete(the_agent(), 1),
     "every branch": lambda: BranchNames(the_store()).clear(the_agent()),
-    **{
-        name: lambda way=way: way(SnapshotStorageStore(the_store()))
-        for name, way in SNAPSHOTS.items()
-    },
+    "object": lambda: snapshots().write_object("notes", b"other", session=the_store().get("held")),
+    "no object": lambda: snapshots().delete_object("notes", session=the_store().get("held")),
+    "snapshot": lambda: snapshots().delete_snapshot(
+        "held", Snapshot.objects.get().snapshot_id, agent_id="default"
+    ),
 }
 
 
