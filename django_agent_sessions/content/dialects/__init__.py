@@ -45,7 +45,6 @@ __all__ = [
     "node_messages",
     "recognize",
     "vocabulary",
-    "warn_of_unknown",
 ]
 
 STRANDS = "strands"
