@@ -10,6 +10,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import ProtectedError
 from django.utils import timezone
 
+from django_agent_sessions.governance.legal_hold import release
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
 from django_agent_sessions.models.users import UserKey
 from django_agent_sessions.values.ids import SessionKey
@@ -125,7 +126,7 @@ def test_a_user_with_a_session_under_legal_hold_stays(ada, bob):
 
     assert [str(held) for held in refusal.value.protected_objects] == ["held"]
     assert set(Session.objects.values_list("session_id", flat=True)) == {"ada", "held"}
-    Session.objects.all().update(legal_hold=False)
+    release(Session.objects.get(session_id="held").pk, reason="closed")
     ada.delete()
     assert not Session.objects.exists()
 

@@ -19,6 +19,7 @@ from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
 )
+from django_agent_sessions.governance.legal_hold import release
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
 from django_agent_sessions.store import SessionStore
@@ -301,7 +302,7 @@ def test_a_session_under_legal_hold_stays(store, ada):
 
     assert {held.pk for held in refusal.value.protected_objects} == {session.id}
     assert everybodys.get("s").legal_hold
-    Session.objects.filter(pk=session.id).update(legal_hold=False)
+    release(session.id, reason="closed")
     assert everybodys.delete("s")
 
 

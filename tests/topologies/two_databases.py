@@ -35,6 +35,7 @@ def outcomes() -> dict[str, str]:
 
     from django_agent_sessions.db import bridge
     from django_agent_sessions.governance import sharing
+    from django_agent_sessions.governance.legal_hold import release
     from django_agent_sessions.interchange import export_sessions
     from django_agent_sessions.models import Participant, Session, SessionMessage
     from django_agent_sessions.store import SessionStore
@@ -85,7 +86,8 @@ def outcomes() -> dict[str, str]:
         try:
             ada.delete()
         finally:
-            rows.update(legal_hold=False)
+            for row in rows:
+                release(row.pk, reason="closed", using=alias)
 
     return {
         "nobody's": outcome(lambda: says(SessionStore(), "nobodys")),
