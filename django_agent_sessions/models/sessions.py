@@ -398,14 +398,18 @@ class SessionMessage(SessionRelated):
         fields = kwargs.get("update_fields")
         if fields is None:
             fields = {field.attname for field in self._meta.fields} - self.get_deferred_fields()
+        if "text" not in fields or "message" in fields:
+            super().save(*args, **kwargs)
+            return
         rows = SessionMessage._base_manager.using(kwargs.get("using") or self._state.db)
         with transaction.atomic(rows.db):
-            if "text" in fields and "message" not in fields:
-                store_whole_payloads(rows.filter(pk=self.pk))
+            store_whole_payloads(rows.filter(pk=self.pk))
             super().save(*args, **kwargs)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         """Delete the message as :meth:`MessageQuerySet.delete` does."""
+        if self.pk is None:
+            return super().delete(*args, **kwargs)  # Django raises its own error.
         rows = SessionMessage.objects.using(kwargs.get("using") or self._state.db)
         deleted = rows.filter(pk=self.pk).delete()
         self.pk = None

@@ -200,10 +200,21 @@ def create_trigger(using: str, trigger: Trigger) -> None:
         cursor.execute(trigger.create)  # Without parameters: %I is not one.
 
 
+_FORBID = "SELECT set_config('agent_sessions.held', '', true)"
+_PERMIT = """
+    SELECT set_config('agent_sessions.held',
+        CASE WHEN position(%s IN held) > 0 THEN held ELSE concat(held, ' ', %s::text) END, true)
+    FROM (SELECT coalesce(current_setting('agent_sessions.held', true), '') AS held) AS permitted
+"""
+
+
 def permit_change(using: str, sessions: Collection[UUID]) -> None:
-    """Let this transaction change held sessions: their hold ends, or copies of them are kept."""
+    """Let this transaction change held sessions, besides those that it may change already.
+
+    Their hold ends, or copies of what changes are kept. Without sessions, it may change none.
+    """
     connection = connections[using]
     if connection.vendor == "postgresql":
         keys = " ".join(map(str, sessions))
         with connection.cursor() as cursor:
-            cursor.execute("SELECT set_config('agent_sessions.held', %s, true)", [keys])
+            cursor.execute(_PERMIT if keys else _FORBID, [keys, keys] if keys else None)

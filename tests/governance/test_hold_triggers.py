@@ -22,6 +22,7 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.sql.triggers import HOLD, TRIGGERS, create_trigger, trigger_problem
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store._held_copies import keep_messages
 from django_agent_sessions.store._offload import move_binaries_to_storage
 from django_agent_sessions.store._resealing import reseal
 from django_agent_sessions.store.snapshots import SnapshotStorageStore
@@ -123,6 +124,21 @@ def test_a_copy_permits_the_change_of_that_session_in_that_transaction_alone(sto
             )
 
     assert store.payloads(agent)[1]["content"] == "c"
+
+
+def test_copies_of_two_sessions_permit_the_changes_of_both(store, held):
+    other = store.open("other")
+    theirs = store.agents.open(other)
+    store.append(theirs, {"role": "user", "content": "a"})
+    legal_hold.hold(other.id, reason="case 2")
+    ours = store.agents.find(store.get("held"), "default")
+
+    with transaction.atomic():
+        keep_messages("default", list(SessionMessage.objects.values_list("pk", flat=True)))
+        execute(WAYS["text"])
+
+    assert not SessionMessage.objects.exclude(text="changed").exists()
+    assert [len(store.payloads(agent)) for agent in (ours, theirs)] == [2, 1]
 
 
 def test_after_the_release_everything_is_free(store, held):
