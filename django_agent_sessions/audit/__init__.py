@@ -99,8 +99,8 @@ def acting(
     that knows the user who deletes.
 
     Raises ``ConfigurationError`` for an actor that is neither a user nor a text. A text that is
-    the name or primary key of a user is refused with the first event. An anonymous user is nobody,
-    because a block may be around any request.
+    the name or primary key of a user is refused with the first event. For an anonymous user, events
+    have no actor, because a block may be around any request.
     """
     if not isinstance(actor, LazyObject):
         _refuse_other_types(actor)

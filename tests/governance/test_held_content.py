@@ -11,14 +11,10 @@ from django_agent_sessions.exceptions import LegalHoldError
 from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import (
-    Branch,
     HeldCopy,
     Session,
-    SessionAgent,
-    SessionMessage,
     SessionMultiAgent,
     Snapshot,
-    StoredObject,
     StoredPart,
 )
 from django_agent_sessions.store import SessionStore
@@ -27,29 +23,19 @@ from django_agent_sessions.store.snapshots import SnapshotStorageStore
 from django_agent_sessions.testing.statements import statements
 from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import AgentState
+from tests.governance.holding import TABLES, hold_everything
 from tests.governance.redaction.timelines import rows_of
 
 pytestmark = pytest.mark.django_db
 
-TABLES = (Session, SessionAgent, SessionMessage, SessionMultiAgent, Branch, Snapshot, StoredObject)
+
+@pytest.fixture
+def held(store):
+    return hold_everything(store)
 
 
 def user(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
-
-
-@pytest.fixture
-def held(store):
-    """A session with content in every table, under legal hold."""
-    session = store.open("held", title="Planned", metadata={"case": 1})
-    agent = store.agents.open(session, data=AgentState(state={"mood": "calm"}))
-    store.append_many(agent, [user("a"), user("b")])
-    store.branches.create(agent, name="draft")
-    store.multi_agents.create(session, "graph", {"id": "graph", "step": 1})
-    store.snapshots.take(agent)
-    SnapshotStorageStore(store).write_object("notes", b"written", session=session)
-    legal_hold.hold(session.id, reason="case 1", actor="counsel")
-    return session
 
 
 def the_store() -> SessionStore:

@@ -12,21 +12,15 @@ from django_agent_sessions.content import codec
 from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import (
-    Branch,
     Session,
-    SessionAgent,
     SessionMessage,
-    SessionMultiAgent,
-    Snapshot,
-    StoredObject,
 )
 from django_agent_sessions.sql.triggers import HOLD, TRIGGERS, create_trigger, trigger_problem
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store._held_copies import keep_messages
 from django_agent_sessions.store._offload import move_binaries_to_storage
 from django_agent_sessions.store._resealing import reseal
-from django_agent_sessions.store.snapshots import SnapshotStorageStore
-from django_agent_sessions.values.records import AgentState
+from tests.governance.holding import TABLES, hold_everything
 from tests.governance.redaction.timelines import rows_of
 from tests.sealed import PREFIX, ToyCodec
 
@@ -37,7 +31,6 @@ pytestmark = [
     ),
 ]
 
-TABLES = (Session, SessionAgent, SessionMessage, SessionMultiAgent, Branch, Snapshot, StoredObject)
 
 WAYS = {
     **{
@@ -58,25 +51,17 @@ WAYS = {
 }
 
 
+@pytest.fixture
+def held(store):
+    return hold_everything(store)
+
+
 def execute(statement: str) -> None:
     with connection.cursor() as cursor:
         # What waits for the end of the transaction is checked now, what comes then is not.
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute("SET CONSTRAINTS ALL DEFERRED")
         cursor.execute(statement)
-
-
-@pytest.fixture
-def held(store):
-    session = store.open("held", title="Planned", metadata={"case": 1})
-    agent = store.agents.open(session, data=AgentState(state={"mood": "calm"}))
-    store.append_many(agent, [{"role": "user", "content": text} for text in "ab"])
-    store.branches.create(agent, name="draft")
-    store.multi_agents.create(session, "graph", {"id": "graph", "step": 1})
-    store.snapshots.take(agent)
-    SnapshotStorageStore(store).write_object("notes", b"written", session=session)
-    legal_hold.hold(session.id, reason="case 1", actor="counsel")
-    return session
 
 
 @pytest.mark.parametrize("way", WAYS)

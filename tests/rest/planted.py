@@ -174,8 +174,8 @@ def _dump() -> list[str]:
 def plant_again(owner: Any) -> Planted:
     """Makes the session once in a process, and writes its rows again for each later test.
 
-    More than a thousand tests start from it. Sealed content is of one test's keys, and only
-    SQLite gives a row as SQL: else each test makes the session anew.
+    More than a thousand tests start from it. With encryption each test has its own keys, and
+    only SQLite can write a row as SQL. There, and on other databases, each test makes the session.
     """
     if connection.vendor != "sqlite" or not is_plain() or Session.objects.exists():
         return plant(owner)
