@@ -26,6 +26,9 @@ from .viewers import Viewer
 COPIES_SHOWN = 20
 """Copies of a page."""
 
+_OPEN_LEVELS = 5
+"""Levels that are open at first: down to the texts of a message."""
+
 MIN_ACCESS_REASON = 3
 """The fewest characters of a reason."""
 
@@ -75,6 +78,6 @@ def _content(rows: QuerySet[HeldCopy], key: UUID, size: int) -> str:
     stored = rows.filter(pk=key).values_list(StoredText("content", length=length), flat=True)
     text = stored.first() or ""
     if length is None:
-        return tree(decode_payload(text))
+        return tree(decode_payload(text), levels=_OPEN_LEVELS)
     note = _("Shortened from %(count)s characters.") % {"count": size}
     return f"{note} {displayable(exact_json.without_hashes(text))}"

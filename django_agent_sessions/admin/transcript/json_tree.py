@@ -32,15 +32,17 @@ _OPEN_LEVELS = 2
 _INLINE_LENGTH = 80
 
 
-def tree(value: Any, *, note: str | None = None) -> SafeString:
-    return _Tree(note).render(value, 0)
+def tree(value: Any, *, note: str | None = None, levels: int = _OPEN_LEVELS) -> SafeString:
+    """Return a value as a tree with so many levels open at first."""
+    return _Tree(note, levels).render(value, 0)
 
 
 class _Tree:
     """The rendering of one tree; counts its nodes."""
 
-    def __init__(self, note: str | None) -> None:
+    def __init__(self, note: str | None, levels: int) -> None:
         self._note = note
+        self._levels = levels
         self._left = NODES
 
     def render(self, value: Any, depth: int) -> SafeString:
@@ -59,7 +61,7 @@ class _Tree:
         return html(
             '<details class="as-json"{}><summary><span class="as-json-kind">{}</span> '
             "{}</summary><ul>{}</ul></details>",
-            SafeString(" open") if depth < _OPEN_LEVELS and count <= 40 else "",
+            SafeString(" open") if depth < self._levels and count <= 40 else "",
             kind,
             label,
             children,

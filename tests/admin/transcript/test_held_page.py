@@ -47,3 +47,13 @@ def test_a_large_copy_is_cut_and_the_page_says_so(admin_client, url):
     page = admin_client.post(url, {"reason": "Ticket 7"}).content.decode()
     assert "Shortened from 1000012 characters." in page
     assert len(page) < 300_000
+
+
+def test_what_a_message_said_is_seen_without_a_click(store, admin_client, url):
+    agent = store.agents.open(store.get("held"), dialect="strands")
+    store.append(agent, {"role": "user", "content": [{"text": "planted"}]})
+    store.messages.update(agent, 0, {"role": "user", "content": [{"text": "other"}]})
+
+    page = admin_client.post(url, {"reason": "Ticket 7"}).content.decode()
+    assert "planted" in page
+    assert '<details class="as-json">' not in page
