@@ -16,6 +16,9 @@ def drop_triggers(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
+    # One table after the other, so that none is locked while another is waited for.
+    atomic = False
+
     dependencies = [
         ("agent_sessions", "0019_held_copies"),
     ]

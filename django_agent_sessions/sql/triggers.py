@@ -72,7 +72,10 @@ AUDIT = Trigger(
     protects="audit events",
 )
 
-_REFUSE = """RAISE EXCEPTION 'a session is under legal hold; release it first'
+HELD = "a session is under legal hold; release it first"
+"""What PostgreSQL's error says."""
+
+_REFUSE = f"""RAISE EXCEPTION '{HELD}'
             USING ERRCODE = 'restrict_violation';"""
 
 # The session's table by the schema of the row's, because there may be one of each tenant.

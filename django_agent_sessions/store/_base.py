@@ -29,11 +29,13 @@ from django_agent_sessions.db.db_errors import (
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
     ConfigurationError,
+    LegalHoldError,
     PayloadError,
     SessionConflictError,
     SessionNotFoundError,
 )
 from django_agent_sessions.models import Session
+from django_agent_sessions.sql.triggers import HELD
 from django_agent_sessions.values import observing
 
 P = ParamSpec("P")
@@ -244,6 +246,8 @@ def translate(error: Error, what: str, using: str) -> Exception | None:
     if is_not_migrated(error, _TABLES):
         return _not_migrated(using)
     if isinstance(error, IntegrityError) and not is_duplicate(error):
+        if HELD in str(error):
+            return LegalHoldError(f"{what}: {HELD}")
         return SessionNotFoundError(f"{what}: the session, agent or owner does not exist")
     if isinstance(error, DataError):
         return PayloadError(f"{what}: the database rejected a value")

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import IntegrityError, connection, transaction
 
 from django_agent_sessions.content import codec
+from django_agent_sessions.exceptions import LegalHoldError
 from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import (
@@ -17,6 +18,7 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.sql.triggers import HOLD, TRIGGERS, create_trigger, trigger_problem
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store._base import write
 from django_agent_sessions.store._held_copies import keep_messages
 from django_agent_sessions.store._offload import move_binaries_to_storage
 from django_agent_sessions.store._resealing import reseal
@@ -72,6 +74,12 @@ def test_plain_sql_is_refused(held, way):
         execute(WAYS[way])
 
     assert rows_of(*TABLES) == before
+
+
+@pytest.mark.parametrize("way", ["delete from sessionmessage", "text"])
+def test_what_the_store_is_refused_names_the_hold(held, way):
+    with pytest.raises(LegalHoldError, match=r"^changing it: .*under legal hold; release it first$"):
+        write("default", lambda unsure: execute(WAYS[way]), what="changing it")
 
 
 def test_another_session_is_deleted_and_changed(store, held):

@@ -195,7 +195,9 @@ def test_a_hold_that_comes_in_between_stops_it(store, interrupted):
     interrupted(
         deletion.session_tombstoned,
         at=3,
-        do=lambda row: Session.objects.filter(pk=row.pk).update(legal_hold=True),
+        do=lambda row: transaction.on_commit(
+            lambda: Session.objects.filter(pk=row.pk).update(legal_hold=True)
+        ),
     )
 
     with pytest.raises(LegalHoldError):

@@ -18,7 +18,7 @@ each = pytest.mark.parametrize("migration", LATER, ids=lambda migration: str(mig
 
 
 def _model(operation: Operation) -> str | None:
-    if isinstance(operation, AlterModelOptions | CreateModel | DeleteModel):
+    if isinstance(operation, CreateModel | DeleteModel):
         return operation.name_lower
     return getattr(operation, "model_name", None)
 
@@ -26,9 +26,14 @@ def _model(operation: Operation) -> str | None:
 @each
 def test_a_migration_waits_for_no_table_while_it_has_another_locked(migration):
     """Else PostgreSQL finds a deadlock with those who lock the two in the other order."""
-    models = {_model(operation) for operation in migration.operations}
+    models = {
+        _model(operation)
+        for operation in migration.operations
+        if not isinstance(operation, AlterModelOptions)  # which no database sees
+    }
 
-    assert len(models - {None}) == 1
+    assert len(models - {None}) <= 1
+    assert models != {None} or not migration.atomic
 
 
 @each

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 
-from django.db import NotSupportedError
+from django.db import NotSupportedError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
+
+from django_agent_sessions.sql.triggers import TRIGGERS
 
 from .steps import Options, ScrubError, Section, Step, wait_until
 
@@ -106,15 +108,30 @@ def _discard_samples(cursor: CursorWrapper, table: str, leaves: list[str]) -> li
     )
     # The same type again: nothing changes but that the statistics are gone.
     columns = ", ".join(column for (column,) in cursor.fetchall())
-    statement = f"ALTER TABLE {table} {columns}"
+    cursor.execute(
+        "SELECT tgname::text, pg_get_triggerdef(oid) FROM pg_trigger "
+        "WHERE tgrelid = %s::regclass AND tgname = ANY(%s)",
+        [table, [trigger.name for trigger in TRIGGERS]],
+    )
+    triggers = cursor.fetchall()
+    # In one transaction: what a trigger names has to keep its type until the trigger is dropped.
+    statement = "; ".join(
+        [
+            *(f"DROP TRIGGER {name} ON {table}" for name, _ in triggers),
+            f"ALTER TABLE {table} {columns}",
+            *(definition for _, definition in triggers),
+        ]
+    )
 
     def discard(cursor: CursorWrapper) -> str:
         try:
-            cursor.execute(statement)
+            with transaction.atomic(using=cursor.db.alias):
+                cursor.execute(statement)
         except NotSupportedError:
             return (
                 f"samples of former texts stay in the planner's statistics of {table}, which is "
-                "empty: a view depends on it; run the command again when the table has rows"
+                "empty: a view depends on it or a trigger of yours; run the command again when "
+                "the table has rows"
             )
         return ""
 
