@@ -78,7 +78,7 @@ def test_plain_sql_is_refused(held, way):
 
 @pytest.mark.parametrize("way", ["delete from sessionmessage", "text"])
 def test_what_the_store_is_refused_names_the_hold(held, way):
-    with pytest.raises(LegalHoldError, match=r"^changing it: .*under legal hold; release it first$"):
+    with pytest.raises(LegalHoldError, match=r"^changing it: .* legal hold; release it first$"):
         write("default", lambda unsure: execute(WAYS[way]), what="changing it")
 
 
