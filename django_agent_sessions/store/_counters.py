@@ -35,7 +35,13 @@ def touch(using: str, session: UUID, spent: Usage, among: QuerySet[Session] | No
     def update(unsure: bool) -> None:
         # After a lost connection the counters may be updated already: count the tokens once
         # at the most.
-        move_counters(rows.filter(pk=session), Usage() if unsure else spent)
+        by = Usage() if unsure else spent
+        if move_counters(rows.filter(pk=session), by) or among is None:
+            return
+        # MariaDB may have looked in the owner's index, where another update moved the session's
+        # entry meanwhile, and then finds none.
+        if among.filter(pk=session).exists():
+            move_counters(session_rows(using).filter(pk=session), by)
 
     write(using, update, what="updating the session counters", savepoint=False)
 

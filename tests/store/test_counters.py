@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -12,8 +13,10 @@ from django.utils import timezone
 from django_agent_sessions.integrity import Check, Finding, Kind
 from django_agent_sessions.interchange.jsonl_export import export_sessions
 from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.models.session_names import by_key
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.values.records import AgentRecord
+from django_agent_sessions.values.records import AgentRecord, Usage
+from tests.threads import elsewhere
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -47,6 +50,21 @@ def checked(*, mend: bool = False) -> list[Finding]:
 
 def is_as_old() -> bool:
     return Session.objects.get(session_id="s").last_activity_at == LONG_AGO
+
+
+def test_turns_of_writers_at_once_are_all_counted():
+    """MariaDB looks the session up in its owner's index, where each of them moves its entry."""
+    store = SessionStore()
+    key = by_key(store.open("s").id)
+
+    def take_turns() -> None:
+        for _ in range(50):
+            store.touch(key, Usage(messages=1))
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(elsewhere, [take_turns] * 2)) == [None, None]
+
+    assert Session.objects.get().message_count == 100
 
 
 def test_a_rewind_counts_no_copy_and_is_no_activity(agent):
