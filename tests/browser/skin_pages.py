@@ -91,7 +91,8 @@ def test_every_page_fits_and_can_be_read_and_used_by_keyboard(open_page, clerk, 
         faults = []
         for scheme in ("light", "dark"):
             dress(page, scheme)
-            for width in WIDTHS:
+            # What is dark has the same place: its other widths are for the pictures.
+            for width in WIDTHS if scheme == "light" or FOLDER else ():
                 page.set_viewport_size(size(width))
                 picture(page, f"{name}-{width}-{scheme}")
                 if scheme == "light":

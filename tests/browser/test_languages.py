@@ -1,10 +1,11 @@
 """The pages in each language of the catalogues: no English word of ours, and they fit.
 
-The pictures of each run are in ``.cache/screenshots``.
+With ``LANGUAGE_PICTURES``, a picture of each is stored in that folder.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cache
 from pathlib import Path
@@ -23,7 +24,7 @@ from tests.test_catalogues import DOMAINS, LANGUAGES, catalogue, forms_of, messa
 from . import example, time_pages
 from .chat_site import answered
 
-PICTURES = Path(".cache/screenshots")
+FOLDER = os.environ.get("LANGUAGE_PICTURES")
 WIDE, NARROW = {"width": 1536, "height": 900}, {"width": 375, "height": 812}
 LOCALES = {"de": "de-DE", "es": "es-ES", "fr": "fr-FR", "ja": "ja-JP"}
 
@@ -81,13 +82,14 @@ def faults(page, name: str, language: str) -> list[str]:
 
 
 def look(page, name: str, language: str) -> list[str]:
-    """Looks at a page at both widths, and takes its picture."""
+    """Looks at a page at both widths."""
     found = []
     for width, size in (("wide", WIDE), ("narrow", NARROW)):
         page.set_viewport_size(size)
         found += faults(page, f"{name} ({width})", language)
-        picture = PICTURES / f"{language}-{name}-{width}.png"
-        page.screenshot(path=str(picture), full_page=True)
+        if FOLDER:
+            picture = Path(FOLDER) / f"{language}-{name}-{width}.png"
+            page.screenshot(path=str(picture), full_page=True)
     page.set_viewport_size(WIDE)
     return found
 
@@ -130,7 +132,6 @@ def shop(clerk, settings):
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_admin_in_each_language(open_page, shop, language):
-    PICTURES.mkdir(parents=True, exist_ok=True)
     page, found = open_page(locale=LOCALES[language]), []
     with override_settings(LANGUAGE_CODE=language):
         for name, path in shop.items():
@@ -148,7 +149,6 @@ def test_the_admin_in_each_language(open_page, shop, language):
 # A few seconds for each language: an answer comes word by word.
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_chat_in_each_language(enter, language):
-    PICTURES.mkdir(parents=True, exist_ok=True)
     page = enter("ada", locale=LOCALES[language])
     found = look(page, "chat-new", language)
     page.locator("#ideas button").first.click()
