@@ -31,7 +31,8 @@ PYTEST = $(BIN)/python -m pytest $(SPREAD) $(PYTEST_ARGS)
 SPREAD ?= -n auto --dist loadfile --no-loadscope-reorder
 # What asks a database nothing that another one could answer otherwise.
 WITHOUT_DATABASE := $(patsubst %,tests/test_%.py,architecture benchmarks catalogues conf exceptions \
-	load public_face starting unheeded_warnings version)
+	faults load makefile promises public_face starting unheeded_warnings version) \
+	tests/governance/test_content_columns.py
 # What each database server is asked for; pages, wires, formats, storages, and the scenarios of
 # adapters, which write by the store alone, are tested on SQLite.
 ON_SERVERS := tests/store tests/concurrency tests/audit tests/db tests/governance tests/leases \
@@ -53,7 +54,8 @@ ON_SERVERS := tests/store tests/concurrency tests/audit tests/db tests/governanc
 	$(filter-out tests/rest/test_openapi.py,$(wildcard tests/rest/test_[m-p]*.py)) \
 	tests/rest/test_redacting.py \
 	tests/rest/test_sessions.py tests/rest/test_statements.py tests/scale/test_batches.py \
-	$(filter-out $(WITHOUT_DATABASE),$(wildcard tests/test_*.py))
+	$(filter-out $(WITHOUT_DATABASE),$(wildcard tests/test_*.py)) \
+	$(addprefix --ignore=,$(filter-out tests/test_%,$(WITHOUT_DATABASE)))
 # And what only PostgreSQL has, or does in a way of its own.
 ON_POSTGRESQL := $(ON_SERVERS) tests/rest/events tests/rest/test_every_request.py tests/contexts/test_kills.py tests/scale
 SERVE ?= 1
@@ -177,13 +179,16 @@ try-mariadb: $(INSTALLED)
 	elif ! $(mariadb_client); then echo "MariaDB: $(WITHOUT_CLIENT), its tests were not run"; \
 	elif $(call answers,mariadb); then $(MAKE) test-mariadb; fi
 
+# Many examples of a property are tried on SQLite.
+ON_SERVER = HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-quick} TEST_DATABASE=$(1) $(PYTEST)
+
 .PHONY: test-postgresql
 test-postgresql: $(INSTALLED) ## Run the database's tests on PostgreSQL (PGHOST, PGPORT, PGUSER, PGPASSWORD).
-	TEST_DATABASE=postgresql $(PYTEST) $(ON_POSTGRESQL)
+	$(call ON_SERVER,postgresql) $(ON_POSTGRESQL)
 
 .PHONY: test-mariadb
 test-mariadb: mariadb-client ## Run the database's tests on MariaDB (MYSQL_HOST, _PORT, _USER, _PASSWORD).
-	TEST_DATABASE=mariadb $(PYTEST) $(ON_SERVERS)
+	$(call ON_SERVER,mariadb) $(ON_SERVERS)
 
 .PHONY: sdk-versions
 sdk-versions: $(INSTALLED) ## Run the contract kit with each older release of the SDKs that is supported.
