@@ -75,7 +75,7 @@ class ProcessContract(Contract[D]):
 
         said = self.read_texts("shared")
         assert self.positions("shared") == list(range(80))
-        assert self.message_count("shared") == 80, str(self.message_count('shared'))
+        assert self.message_count("shared") == 80, str(self.message_count("shared"))
         for name in "ab":
             assert [text for text in said if text[0] == name] == numbered_texts(name, 40)
 
