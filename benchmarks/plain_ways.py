@@ -24,7 +24,6 @@ from django_agent_sessions.db import bridge, workers
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.stored_text import VISIBLE_TEXT
 from django_agent_sessions.sql import (
-    cursors,
     lookup,
     message_reads,
     message_writes,
@@ -296,13 +295,6 @@ MECHANISMS = (
         [("batch", _STORE)],
         _patched((message_writes, "array_literal", list)),
         ["postgresql"],
-    ),
-    Mechanism(
-        "the driver's cursor",
-        "sql/cursors.py",
-        "Django's cursor and `atomic`",
-        [("append some", _OPENAI), ("batch", _STORE), ("latest", _STORE)],
-        _patched((cursors, "driver_connection", lambda connection: None)),
     ),
     Mechanism(
         "`insert`",

@@ -108,9 +108,8 @@ def recent_sessions(
     if after is not None:
         fields = (_ACTIVITY, _ACTIVITY, _KEY)
         parameters += _parameters(connection, list(zip(fields, (after[0], *after), strict=True)))
-    with cursors.quick_cursor(connection) as cursor:
-        cursor.execute(f"{sql}{condition} ORDER BY {order} LIMIT {limit:d}", parameters)
-        rows = cursor.fetchall()
+    sql += f"{condition} ORDER BY {order} LIMIT {limit:d}"
+    rows = cursors.fetch_rows(connection, sql, parameters)
     return _named(using, Session, rows)
 
 
@@ -175,7 +174,7 @@ def _all(using: str, model: type[models.Model], values: _Values) -> list[Any]:
 def _read(
     using: str, tables: tuple[type[models.Model], ...], values: _Values
 ) -> list[tuple[Any, ...]]:
-    """Read the driver's rows of one table, or of a session joined with its agents.
+    """Read the rows of one table, or of a session joined with its agents.
 
     A third table is only asked whether it has rows of the session.
     """
@@ -193,7 +192,7 @@ def _parameters(connection: BaseDatabaseWrapper, values: _Values) -> list[Any]:
 
 
 def _named(using: str, model: type[models.Model], rows: Sequence[Sequence[Any]]) -> list[Any]:
-    """Return the driver's rows with Python's values, as named tuples."""
+    """Return the database's rows with Python's values, as named tuples."""
     connection = connections[using]
     # Converters belong to a connection and are not cached.
     converters = [

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import connections, models
+from django.db import connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import RawSQL
 
@@ -125,7 +126,8 @@ def append(
         parameters += _counted_values(connection, counting, shape.cached)
     if on_sqlite:
         alone = len(rows) == 1 and counting is None
-        with (cursors.quick_cursor if alone else cursors.sqlite_transaction)(connection) as cursor:
+        begins = not alone and connection.get_autocommit()
+        with transaction.atomic(using) if begins else nullcontext(), connection.cursor() as cursor:
             cursor.execute(sql, parameters)
             first = cursor.fetchone()
             if first is not None and not alone:
@@ -134,7 +136,7 @@ def append(
     if connection.features.can_return_rows_from_bulk_insert:
         positions = cursors.fetch_rows(connection, sql, parameters)
         return min(positions)[0] if positions else None
-    with cursors.quick_cursor(connection) as cursor:
+    with connection.cursor() as cursor:
         cursor.execute(sql, parameters)
         if not cursor.rowcount:
             return None
@@ -181,7 +183,7 @@ class CounterUpdate(NamedTuple):
 def update_counters(using: str, counting: CounterUpdate) -> None:
     """Update a session's counters and last activity. Several times faster than the ORM."""
     connection = connections[using]
-    with cursors.quick_cursor(connection) as cursor:
+    with connection.cursor() as cursor:
         _execute_count(connection, cursor, counting)
 
 
@@ -194,7 +196,7 @@ def update_all_counters(using: str, updates: Sequence[CounterUpdate]) -> None:
     """Update the counters of several sessions; the same as :func:`update_counters` for each."""
     connection = connections[using]
     cached = any(update.has_cached for update in updates)
-    with cursors.quick_cursor(connection) as cursor:
+    with connection.cursor() as cursor:
         cursor.executemany(
             _count_sql(connection, cached),
             [_counted_values(connection, update, cached) for update in updates],

@@ -1,16 +1,16 @@
-"""Statements pass Django's cursors by only where nobody watches these."""
+"""Whoever watches Django's cursors sees the statements of an append, which is undone as a whole."""
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import contextmanager
 
 import pytest
-from django.db import OperationalError, connection, connections, transaction
+from django.db import OperationalError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.test.utils import CaptureQueriesContext
 
 from django_agent_sessions.models import Session
-from django_agent_sessions.sql import cursors
+from tests.threads import elsewhere
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -110,21 +110,30 @@ def test_a_tool_that_replaces_the_wrappers_methods_sees_every_statement(watched,
     assert is_complete(watched(seen))
 
 
-def test_a_backend_of_others_runs_every_statement():
-    kind: Any = type(connections["default"])
-    own = {"_cursor": lambda self, name=None: kind._cursor(self, name)}
-    theirs = type("Theirs", (kind,), own)(connection.settings_dict, connection.alias)
-    assert cursors.driver_connection(theirs) is None
+@pytest.fixture
+def refused_counters():
+    """Return a block in which no counter of a session can be updated."""
+    if connection.vendor != "sqlite":
+        pytest.skip("others count in the same statement")
+
+    @contextmanager
+    def refused():
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"CREATE TRIGGER refused BEFORE UPDATE ON {Session._meta.db_table} "
+                "BEGIN SELECT RAISE(ABORT, 'database is full'); END"
+            )
+        try:
+            yield
+        finally:
+            with connection.cursor() as cursor:
+                cursor.execute("DROP TRIGGER refused")
+
+    return refused
 
 
-@pytest.mark.skipif(connection.vendor != "sqlite", reason="others count in the same statement")
-def test_an_append_whose_counters_cannot_be_updated_is_undone(store, agent):
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"CREATE TRIGGER refused BEFORE UPDATE ON {Session._meta.db_table} "
-            "BEGIN SELECT RAISE(ABORT, 'database is full'); END"
-        )
-    try:
+def test_an_append_whose_counters_cannot_be_updated_is_undone(store, agent, refused_counters):
+    with refused_counters():
         for messages in SEVERAL[:1], SEVERAL:
             with pytest.raises(Exception, match=r"does not exist|database is full"):
                 store.append_many(agent, messages)
@@ -134,11 +143,16 @@ def test_an_append_whose_counters_cannot_be_updated_is_undone(store, agent):
                 assert store.payloads(agent) == []
         # The connection is as before.
         assert not connection.connection.in_transaction
-    finally:
-        with connection.cursor() as cursor:
-            cursor.execute("DROP TRIGGER refused")
     store.append_many(agent, SEVERAL)
     assert len(store.payloads(agent)) == len(SEVERAL)
+
+
+def test_an_append_that_opens_the_connection_is_undone_too(store, agent, refused_counters):
+    with refused_counters():
+        error = elsewhere(lambda: store.append_many(agent, SEVERAL))
+
+    assert isinstance(error, Exception)
+    assert store.payloads(agent) == []
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite has one writer")
