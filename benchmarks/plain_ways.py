@@ -327,6 +327,13 @@ MECHANISMS = (
         ),
     ),
     Mechanism(
+        "the SQL of a conversation, kept",
+        "sql/message_reads.py",
+        "built for each read",
+        [("restore 10", _STORE), ("latest", _STORE)],
+        _patched((message_reads, "_statements", _NoCache())),
+    ),
+    Mechanism(
         "sessions and agents as SQL",
         "sql/lookup.py",
         "`QuerySet.first`",

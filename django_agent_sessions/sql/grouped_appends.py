@@ -101,18 +101,12 @@ class _Shape(NamedTuple):
     cached: bool
 
 
-_statements: dict[_Shape, str] = {}
-
-
 def _sql(connection: BaseDatabaseWrapper, shape: _Shape) -> str:
-    sql = _statements.get(shape)
-    if sql is None:
-        counted = _count_sql(connection, shape) if shape.counting else ""
-        sql = _statements[shape] = (
-            f"{_append_sql(connection, shape)}{counted} "
-            "SELECT agent, min(position) FROM written GROUP BY agent"
-        )
-    return sql
+    counted = _count_sql(connection, shape) if shape.counting else ""
+    return (
+        f"{_append_sql(connection, shape)}{counted} "
+        "SELECT agent, min(position) FROM written GROUP BY agent"
+    )
 
 
 def _append_sql(connection: BaseDatabaseWrapper, shape: _Shape) -> str:

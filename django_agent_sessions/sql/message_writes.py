@@ -297,7 +297,6 @@ class _AppendShape(NamedTuple):
 
 # Building the SQL takes as long as running it, and there are few variants.
 _append_statements: dict[_AppendShape, str] = {}
-_count_statements: dict[tuple[str, bool], str] = {}
 _SAME = ("session_id", "agent_id", "branch", "revision", "change")
 """The columns of which all messages of an append have the same value."""
 ANY_NUMBER = -1
@@ -374,9 +373,6 @@ _CACHED = ("cache_read_tokens", "cache_write_tokens")
 
 
 def _count_sql(connection: BaseDatabaseWrapper, cached: bool) -> str:
-    sql = _count_statements.get((connection.vendor, cached))
-    if sql is not None:
-        return sql
     quote = connection.ops.quote_name
     # Without a cast, PostgreSQL does not know the type of NULL.
     on_postgresql = connection.vendor == "postgresql"
@@ -393,11 +389,10 @@ def _count_sql(connection: BaseDatabaseWrapper, cached: bool) -> str:
         f"{quote(name)} = COALESCE({quote(name)} + {parameter}, {quote(name)}, {parameter}), "
         for name in (*_TOKENS, *(_CACHED if cached else ()))
     )
-    sql = _count_statements[connection.vendor, cached] = (
+    return (
         f"UPDATE {quote(_sessions.db_table)} SET {increments}{quote('last_activity_at')} = %s, "
         f"{quote('updated_at')} = %s WHERE {quote('id')} = %s"
     )
-    return sql
 
 
 def _counted_values(
