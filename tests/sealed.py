@@ -61,14 +61,11 @@ ASK_STORED_TEXT = {
     "tests/integrity/test_closing.py::test_figures": "compares sizes of stored bytes",
     "tests/integrity/test_damage.py::test_each_damage_is_found_and_mended_where_that_is_promised"
     "[an_object_of_a_session_is_longer": "compares sizes of stored bytes",
-    "tests/integrity/test_damage.py::test_each_damage_is_found_and_mended_where_that_is_promised"
-    "[a_text_was_lost": "a sealed payload is stored whole",
     "tests/models/test_fields.py::": "writes columns without their rows",
     "tests/queries/test_search.py::": "searches words of titles",
     "tests/rest/events/test_reading.py::test_a_page_holds": "sizes of stored texts",
     "tests/rest/test_contents.py::test_a_message_tells": "sizes of stored texts",
     "tests/rest/test_contents.py::test_a_page_reads": "sizes of stored texts",
-    "tests/store/test_shared_text.py::": "a sealed payload is stored whole",
     "tests/store/test_statements.py::test_states_are_written": "one statement more, for the key",
 }
 """What `make test-sealed` leaves out, and why: it asks for the stored text itself."""

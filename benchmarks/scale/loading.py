@@ -24,7 +24,6 @@ from django.db.models import Model
 
 from django_agent_sessions.content import dialects
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
-from django_agent_sessions.models.shared_text import without_text
 from django_agent_sessions.sql.partitioning import PartitionMessages
 
 DAYS = 90
@@ -210,8 +209,7 @@ def _columns(position: int, *, rare: bool = False) -> str:
             "metrics": {"latencyMs": latency},
         }
         figures = f"80\t40\t{latency}"
-    payload = without_text(json.dumps(message), text)
-    return f"\t{payload}\t{role}\t{text}\t{figures}\t"
+    return f"\t{json.dumps(message)}\t{role}\t{text}\t{figures}\t"
 
 
 def _key(moment: datetime) -> str:

@@ -65,8 +65,6 @@ class ContentColumns:
         stage: Rows of a higher stage are searched later.
         revision: Whether each write of content increases a column ``revision``.
         copied_from: Columns that can have the text of another one, as it is stored there.
-        shared_text: Columns whose stored payload leaves out the text of another one: see
-            ``models.shared_text``.
     """
 
     kind: str
@@ -76,7 +74,6 @@ class ContentColumns:
     stage: int = 0
     revision: bool = False
     copied_from: Mapping[str, str] = field(default_factory=dict)
-    shared_text: Mapping[str, str] = field(default_factory=dict)
 
     stored: tuple[str, ...] = field(init=False)
     """The columns that a redaction may change."""

@@ -14,7 +14,6 @@ from django.db.models.expressions import Col
 
 from django_agent_sessions.content import codec
 from django_agent_sessions.content.codec import Holder, Owned
-from django_agent_sessions.models.shared_text import with_text
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -32,19 +31,9 @@ class SealedText:
 
 
 class ContentColumn(Col):
-    """A content column: the whole payload, with the text that it shares with another column.
-
-    It is selected with its row's key if a codec needs it to open the text.
-    """
+    """A content column, which is selected with its row's key if a codec needs it."""
 
     target: ContentField
-
-    def as_sql(self, compiler: Any, connection: Any) -> Any:
-        sql, params = super().as_sql(compiler, connection)
-        if (text := self.target.shared_text) is None:
-            return sql, params
-        text_sql, _ = compiler.compile(Col(self.alias, text))
-        return with_text(connection.vendor, sql, text_sql), params
 
     def select_format(self, compiler: Any, sql: str, params: Any) -> Any:
         if codec.is_plain():
@@ -65,14 +54,6 @@ class ContentField(_Field):
         """Whether the column contains words of a conversation, as its model declares."""
         declared = getattr(self.model, "content_columns", None)
         return declared is not None and self.name in declared.stored
-
-    @functools.cached_property
-    def shared_text(self) -> models.Field[Any, Any] | None:
-        """The column whose text the stored payload leaves out."""
-        model: Any = self.model
-        declared = getattr(model, "content_columns", None)
-        name = None if declared is None else declared.shared_text.get(self.name)
-        return None if name is None else model._meta.get_field(name)
 
     @functools.cached_property
     def codec_column(self) -> str:

@@ -8,8 +8,9 @@ from django.db import models
 
 from django_agent_sessions.content import codec
 
-from .content_columns import content_columns_of, content_models
+from .content_columns import content_models
 from .content_field import ContentField, holder_of
+from .sessions import SessionMessage
 
 DISPATCH_UID = "agent_sessions_load"
 """Names the receiver, which does nothing unless a fixture is loaded."""
@@ -24,5 +25,5 @@ def seal_loaded_row(instance: models.Model, raw: bool = False, **kwargs: Any) ->
             value = field.value_from_object(instance)
             sealed = field.sealed(instance.pk, value, holder_of(instance))
             setattr(instance, field.attname, sealed)
-    for text in content_columns_of(instance).shared_text.values():
-        setattr(instance, text, codec.neutral_text(getattr(instance, text)))
+    if isinstance(instance, SessionMessage):
+        instance.text = codec.neutral_text(instance.text)

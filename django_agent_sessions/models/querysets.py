@@ -31,7 +31,6 @@ from django_agent_sessions.models.functions import value_is, value_of
 from django_agent_sessions.models.last_message import last_message_columns
 from django_agent_sessions.models.lifetimes import Lifetimes
 from django_agent_sessions.models.removed_messages import last_of, remember_removed
-from django_agent_sessions.models.shared_text import keeping_payloads
 from django_agent_sessions.models.titles import opening_text
 from django_agent_sessions.values.ids import SessionKey
 from django_agent_sessions.values.owners import reached
@@ -245,12 +244,6 @@ def _compare_row(
 
 class MessageQuerySet(models.QuerySet["tables.SessionMessage"]):
     """Messages."""
-
-    def update(self, **kwargs: Any) -> int:
-        """Update the messages; payloads stay as they are, if only the text that they share is."""
-        return super().update(**keeping_payloads(kwargs))
-
-    update.alters_data = True  # type: ignore[attr-defined] # read by Django
 
     def authored(self) -> Self:
         """Filter the messages that a user other than the session's owner wrote, by their index."""

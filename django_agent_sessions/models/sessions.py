@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.db import models, transaction
+from django.db import models
 from django.db.models.deletion import Collector
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -22,7 +22,6 @@ from django_agent_sessions.models.fields import (
     IdField,
 )
 from django_agent_sessions.models.querysets import MessageQuerySet, SessionQuerySet
-from django_agent_sessions.models.shared_text import store_whole_payloads
 from django_agent_sessions.models.titles import display_title, opening_text
 from django_agent_sessions.models.users import UserKey, users_are_beside
 from django_agent_sessions.values.ids import MAX_SCOPE_LENGTH, SessionKey, new_id
@@ -364,7 +363,6 @@ class SessionMessage(SessionRelated):
         stage=1,
         revision=True,
         copied_from={"message": "redact_message"},
-        shared_text={"message": "text"},
     )
 
     class Meta:
@@ -392,19 +390,6 @@ class SessionMessage(SessionRelated):
 
     def __str__(self) -> str:
         return f"{self.role or _('message')} {self.message_id}"
-
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        """Save the message; its stored payload shares the text and stays what it was."""
-        fields = kwargs.get("update_fields")
-        if fields is None:
-            fields = {field.attname for field in self._meta.fields} - self.get_deferred_fields()
-        if "text" not in fields or "message" in fields:
-            super().save(*args, **kwargs)
-            return
-        rows = SessionMessage._base_manager.using(kwargs.get("using") or self._state.db)
-        with transaction.atomic(rows.db):
-            store_whole_payloads(rows.filter(pk=self.pk))
-            super().save(*args, **kwargs)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         """Delete the message as :meth:`MessageQuerySet.delete` does."""

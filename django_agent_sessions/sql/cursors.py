@@ -9,7 +9,6 @@ from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.models.shared_text import with_text
 from django_agent_sessions.models.stored_text import first_text
 
 _messages = SessionMessage._meta
@@ -29,12 +28,9 @@ def quote_names(connection: BaseDatabaseWrapper, sql: str) -> str:
 
 def visible_text(connection: BaseDatabaseWrapper) -> str:
     """Return the SQL of a message's visible text, for :func:`quote_names`."""
-    columns = {
-        "redact_message": "{redact_message}",
-        "message": with_text(connection.vendor, "{message}", "{text}"),
-    }
     get: Any = _messages.get_field
-    return first_text(connection, "{id}", {get(name): sql for name, sql in columns.items()})
+    columns = {get(name): f"{{{name}}}" for name in ("redact_message", "message")}
+    return first_text(connection, "{id}", columns)
 
 
 def fetch_rows(

@@ -27,7 +27,6 @@ from django_agent_sessions.exceptions import PayloadError, SessionConflictError
 from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.functions import error_count, message_count
-from django_agent_sessions.models.shared_text import has_marker
 from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, NewMessage, SessionRecord, TurnCost
@@ -42,7 +41,7 @@ from ._message_copies import common_prefix_length
 from ._queries import branch_rows, session_rows
 from ._redacted_originals import are_originals
 from ._reviews import ImportedReview, insert_review
-from ._rows import MessageRow, database_values, sealed_payload, stored_payload
+from ._rows import MessageRow, database_values, sealed_payload
 from ._statement_sizes import check_statement_size
 from ._store import StoreOperations
 from ._turns import import_costs
@@ -125,10 +124,8 @@ class ImportedRow:
     def values(self, using: str, agent: AgentRecord) -> list[Any]:
         """Return the database values, in the order of :data:`message_writes.ALL_FIELDS`."""
         message, connection = self.message, connections[using]
-        payload, text = self.row.texts
-        redacted = None
-        if self._is_redacted:
-            redacted = sealed_payload(self.id, payload, agent.session, redacted=True)
+        payload, _ = self.row.texts
+        stored = sealed_payload(self.id, payload, agent.session, redacted=self._is_redacted)
         columns = dict(
             zip(
                 _ROW_NAMES,
@@ -140,9 +137,7 @@ class ImportedRow:
         )
         columns |= {
             "id": _key.get_db_prep_save(self.id, connection),
-            "message": stored_payload(self.id, payload, text, agent.session)
-            if redacted is None
-            else redacted,
+            "message": stored,
             "session": _key.get_db_prep_save(agent.session, connection),
             "agent": _key.get_db_prep_save(agent.id, connection),
             "branch": message.branch,
@@ -151,7 +146,7 @@ class ImportedRow:
             "revision": message.revision,
             "change": 0,
             "redaction_change": None,
-            "redact_message": redacted,
+            "redact_message": stored if self._is_redacted else None,
             "redacted_at": message.redacted_at
             and _redacted_at.get_db_prep_save(message.redacted_at, connection),
             "redaction": message.redaction and _key.get_db_prep_save(message.redaction, connection),
@@ -180,8 +175,6 @@ def _validated_text(corrupt: CorruptPayload) -> CorruptPayload:
     text = corrupt.text
     if displayable(text) != text:
         raise PayloadError("the text is not JSON, and contains NUL or a lone surrogate")
-    if has_marker(text):
-        raise PayloadError("the text is not JSON, and contains U+001E or U+001F")
     if len(text.encode()) > conf.get_settings().MAX_PAYLOAD_BYTES:
         raise PayloadError("the text is not JSON, and longer than MAX_PAYLOAD_BYTES")
     return CorruptPayload(str(mask_on_write(text)))

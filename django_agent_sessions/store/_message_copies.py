@@ -25,7 +25,7 @@ from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import id_for_time
 from django_agent_sessions.values.records import AgentRecord
 
-from ._rows import sealed_payload, stored_payload
+from ._rows import sealed_payload
 
 _PART = message_writes.MAX_ROWS
 _PART_SIZE = 2 * 1024 * 1024
@@ -98,11 +98,7 @@ def _row(source: Mapping[str, Any], target: AgentRecord) -> dict[str, Any]:
     key = id_for_time(source["created_at"], source["message_id"])
     is_redacted = source["redacted_text"] is not None
     visible = source["visible_text"]
-    text = (
-        sealed_payload(key, visible, target.session, redacted=True)
-        if is_redacted
-        else stored_payload(key, visible, source["text"], target.session)
-    )
+    text = sealed_payload(key, visible, target.session, redacted=is_redacted)
     return {
         **source,
         "id": key,

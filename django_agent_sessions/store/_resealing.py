@@ -24,7 +24,6 @@ from django_agent_sessions.models import (
 from django_agent_sessions.models.content_columns import content_columns_of, content_models
 from django_agent_sessions.models.content_field import ContentField
 from django_agent_sessions.models.fields import decode_payload
-from django_agent_sessions.models.shared_text import with_text
 from django_agent_sessions.sql.triggers import permit_change
 
 from ._object_bytes import COLUMN as PART_COLUMN
@@ -111,19 +110,9 @@ def _reseal_texts(
     key_column = _quoted(connection, pk.column)
     names = [str(field.column) for field in fields]
     stored = _stored_texts(connection, fields)
-    whole = [
-        column
-        if field.shared_text is None
-        else with_text(
-            connection.vendor, column, _quoted(connection, str(field.shared_text.column))
-        )
-        for field, column in zip(fields, stored, strict=True)
-    ]
     others = ["owner_id" if model is Session else "session_id"]
     others += ["text", "agent_id"] if model is SessionMessage else []
-    selected = ", ".join(
-        [key_column, *stored, *whole, *(_quoted(connection, name) for name in others)]
-    )
+    selected = ", ".join([key_column, *stored, *(_quoted(connection, name) for name in others)])
     last: Any = None
     sql = f"SELECT {selected} FROM {table}"  # noqa: S608 - names of our own columns
     condition = None if keys is None else _sealed_by(connection, stored, _beginnings(keys)[0])
@@ -133,9 +122,9 @@ def _reseal_texts(
         sessions = []
         for row in rows:
             key = pk.to_python(row[0])
-            before = dict(zip(names, row[1 : len(names) + 1], strict=True))
-            texts = dict(zip(names, row[len(names) + 1 : 2 * len(names) + 1], strict=True))
-            holder, *message = row[2 * len(names) + 1 :]
+            texts = dict(zip(names, row[1 : len(names) + 1], strict=True))
+            before = dict(texts)
+            holder, *message = row[len(names) + 1 :]
             try:
                 after = _resealed(key, fields, texts, _holder(model, holder))
                 if message:

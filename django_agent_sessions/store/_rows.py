@@ -17,7 +17,6 @@ from django_agent_sessions.content.blob_refs import BlobRef, references
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
-from django_agent_sessions.models.shared_text import without_text
 from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import MAX_ID_LENGTH, new_id, validate_id
 from django_agent_sessions.values.prices import cost_of
@@ -29,13 +28,6 @@ from ._mask_on_write import mask_on_write
 _PART_SIZE = 2 * 1024 * 1024
 
 _created_at = SessionMessage._meta.get_field("created_at")
-
-
-def stored_payload(key: UUID, payload: str, text: str, session: UUID) -> str:
-    """Return a payload as it is stored in the row of a message with this text."""
-    return (
-        without_text(payload, text) if codec.is_plain() else sealed_payload(key, payload, session)
-    )
 
 
 def sealed_payload(key: UUID, text: str, session: UUID, *, redacted: bool = False) -> str:
@@ -151,7 +143,7 @@ class MessageRow:
 
     def stored_payload(self, session: UUID) -> str:
         """Return the payload as it is stored in a session."""
-        return stored_payload(self.id, self._payload, self._summary.text, session)
+        return sealed_payload(self.id, self._payload, session)
 
     def values(self, session: UUID, created_at: str, updated_at: str) -> list[Any]:
         """Return the database values, in the order of :data:`message_writes.ROW_FIELDS`."""

@@ -24,7 +24,6 @@ TEXTS = (models.CharField, models.TextField, models.JSONField, models.BinaryFiel
 # The tombstone of a deleted session has no title and no metadata; adapters' contracts damage rows.
 OTHER_WRITERS = {
     "models/deletion.py",
-    "models/shared_text.py",
     "testing/conversation.py",
     "testing/cancellation.py",
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 import random
 import tempfile
 from collections import Counter, defaultdict
@@ -40,7 +39,6 @@ from django_agent_sessions.models import (
     Snapshot,
     UsageRollup,
 )
-from django_agent_sessions.models.shared_text import ESCAPED, VERBATIM
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import AgentRecord, NewMessage, TurnCost, Usage
@@ -419,12 +417,7 @@ def stored_bytes(owner: Any) -> int:
     total = sum(Blob.objects.filter(session__in=list(sessions)).values_list("size", flat=True))
     for session in sessions:
         shown = "COALESCE(redact_message, message)"
-        stored = zip(
-            _texts(SessionMessage, session, shown),
-            _texts(SessionMessage, session, "text"),
-            strict=True,
-        )
-        total += sum(len(_whole(payload, text).encode()) for payload, text in stored)
+        total += sum(len(payload.encode()) for payload in _texts(SessionMessage, session, shown))
         for name in ("state", "conversation_manager_state", "internal_state"):
             total += _bytes(SessionAgent, session, name)
         total += sum(_bytes(Snapshot, session, name) for name in ("document", "messages"))
@@ -446,14 +439,6 @@ def _texts(model: Any, session: UUID, column: str) -> list[str]:
             [key.get_db_prep_value(session, connection)],
         )
         return [found or "" for (found,) in cursor.fetchall()]
-
-
-def _whole(payload: str, text: str) -> str:
-    """Put the text back into a payload that has a marker in its place."""
-    size = len(text.encode())
-    escaped = json.dumps(text, ensure_ascii=False)[1:-1]
-    payload = payload.replace(f"{VERBATIM}{size}{VERBATIM}", text)
-    return payload.replace(f"{ESCAPED}{size}{ESCAPED}", escaped)
 
 
 def compare(world: World) -> str:

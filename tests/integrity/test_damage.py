@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from django.core.files.storage import storages
-from django.db import connection
 from django.utils import timezone
 
 from django_agent_sessions import usage
@@ -74,14 +73,6 @@ def the_first_message_was_deleted(store):
 @planted("corrupt")
 def a_payload_was_damaged(store):
     rows(talk(store), 1).update(message=CorruptPayload('{"role": "user", "con'))
-
-
-@planted("corrupt")
-def a_text_was_lost_that_its_payload_shares(store):
-    store.append(talk(store), said("words that are long enough to be stored once"))
-    with connection.cursor() as cursor:
-        table = SessionMessage._meta.db_table
-        cursor.execute(f"UPDATE {table} SET text = '' WHERE LENGTH(text) > 32")
 
 
 @planted("unheld-original")
