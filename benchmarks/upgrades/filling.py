@@ -105,7 +105,9 @@ def sums() -> tuple[int, ...]:
         "sqlite": "crc32({})",
         "mysql": "crc32({})",
     }[connection.vendor]
-    payload = {"mysql": "concat(message, text)"}.get(connection.vendor, "message || text")
+    # The first schema has a marker in the payload in the place of the text: `_payload`.
+    words = f"REPLACE(message, '\x1f{TEXT}\x1f', text)"
+    payload = f"concat({words}, text)" if connection.vendor == "mysql" else f"{words} || text"
     session, _ = traffic_keys()
     found: list[int] = []
     with connection.cursor() as cursor:
