@@ -22,7 +22,7 @@ from django.utils import timezone
 from django_agent_sessions.content import exact_json
 from django_agent_sessions.db import bridge, workers
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
-from django_agent_sessions.models.stored_text import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 from django_agent_sessions.sql import (
     lookup,
     message_reads,
@@ -130,7 +130,7 @@ def _insert(using: str, rows: Sequence[Sequence[Any]]) -> None:
 def _pop(using: str, agent: Any, *, branch: int = 0) -> message_writes.PoppedRow | None:
     rows = SessionMessage.objects.using(using).filter(agent=agent, branch=branch)
     values = rows.order_by("-message_id").values_list(
-        "pk", "source", "message_id", VISIBLE_TEXT, "redacted_at"
+        "pk", "source", "message_id", PAYLOAD_TEXT, "redacted_at"
     )
     found = values.first()
     if found is None:
@@ -151,7 +151,6 @@ def _redact_rows(using: str, rows: Sequence[Any], event: Any, *, change: int, ke
             .filter(pk=row.key, revision=row.revision)
             .update(
                 message=payload,
-                redact_message=payload,
                 redacted_at=row.at,
                 redaction=event,
                 redaction_change=change,
@@ -169,11 +168,11 @@ def _values(using: str, agent: Any, branch: int, latest: int | None, *columns: A
 
 
 def _texts(using: str, agent: Any, *, branch: int = 0, latest: int | None = None) -> list[Any]:
-    return _values(using, agent, branch, latest, VISIBLE_TEXT)
+    return _values(using, agent, branch, latest, PAYLOAD_TEXT)
 
 
 def _contents(using: str, agent: Any, *, branch: int = 0, latest: int | None = None) -> list[Any]:
-    found = _values(using, agent, branch, latest, "message_id", VISIBLE_TEXT, "redacted_at")
+    found = _values(using, agent, branch, latest, "message_id", PAYLOAD_TEXT, "redacted_at")
     return [(position, text, redacted is not None) for position, text, redacted in found]
 
 

@@ -62,11 +62,9 @@ def _rows(sessions: Mapping[Any, str], agents: Mapping[Any, str]) -> Iterator[Ro
         "message_id",
         "source",
         "message",
-        "redact_message",
     )
     found = SessionMessage.objects.order_by("id").values_list(*columns)
-    for session, agent, branch, position, source, message, redacted in found.iterator(500):
-        payload = message if redacted is None else redacted
+    for session, agent, branch, position, source, payload in found.iterator(500):
         yield Row(
             sessions[session],
             agents[agent],

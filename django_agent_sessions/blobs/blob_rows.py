@@ -70,9 +70,7 @@ def _uses(
             "message", "blob__sha256", "pk", "blob_id"
         )
     }
-    with_binaries = SessionMessage.objects.using(using).filter(
-        _holds("message") | _holds("redact_message"), pk__in=messages
-    )
+    with_binaries = SessionMessage.objects.using(using).filter(_holds("message"), pk__in=messages)
     try:
         wanted = _uses_of(with_binaries)
     except EncryptionError:
@@ -87,7 +85,7 @@ def _uses(
     unreadable = {
         row.pk
         for row in SessionMessage.objects.using(using).filter(pk__in=suspects)
-        if isinstance(row.message, CorruptPayload) or isinstance(row.redact_message, CorruptPayload)
+        if isinstance(row.message, CorruptPayload)
     }
     # A corrupt message may be repaired, and then needs its binaries.
     wanted |= {use for use in stored if use[0] in unreadable}
@@ -97,8 +95,8 @@ def _uses(
 def _uses_of(rows: QuerySet[SessionMessage]) -> set[_Use]:
     return {
         (key, reference.sha256)
-        for key, *columns in rows.values_list("pk", "message", "redact_message")
-        for _, reference in references(columns)
+        for key, payload in rows.values_list("pk", "message")
+        for _, reference in references(payload)
     }
 
 

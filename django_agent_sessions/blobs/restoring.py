@@ -13,7 +13,7 @@ from django_agent_sessions.content import codec
 from django_agent_sessions.content.blob_refs import BlobRef, references, resolve
 from django_agent_sessions.exceptions import BlobNotFoundError
 from django_agent_sessions.models import Blob, BlobReference, SessionMessage
-from django_agent_sessions.models.stored_text import StoredText
+from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 
 from . import blob_files
 from .blob_rows import session_blobs
@@ -114,9 +114,9 @@ def _refuse_outdated(using: str, session: UUID, lost: Mapping[str, str]) -> None
 def _naming(messages: QuerySet[SessionMessage], sha256: str) -> Q:
     """Return a condition for the messages whose payloads name a binary."""
     if codec.is_plain():
-        return Q(message__contains=sha256) | Q(redact_message__contains=sha256)
-    texts = messages.values_list("pk", StoredText("message"), StoredText("redact_message"))
-    return Q(pk__in=[key for key, *found in texts.iterator() if sha256 in str(found)])
+        return Q(message__contains=sha256)
+    texts = messages.values_list("pk", PAYLOAD_TEXT)
+    return Q(pk__in=[key for key, text in texts.iterator() if sha256 in text])
 
 
 def _messages_with(using: str, session: UUID, sha256: str) -> str:

@@ -151,7 +151,7 @@ def _read_error(
 
 
 def _may_have_blobs(row: CheckedMessage) -> bool:
-    return exact_json.has_blobs(row.payload) or exact_json.has_blobs(row.redacted or "")
+    return exact_json.has_blobs(row.payload)
 
 
 def _hashes(row: CheckedMessage) -> set[str] | None:
@@ -160,7 +160,7 @@ def _hashes(row: CheckedMessage) -> set[str] | None:
     The references of an unreadable message are kept, because a repair of the message needs
     them.
     """
-    values = [decode_payload(text) for text in {row.payload, row.redacted or "null"}]
-    if any(isinstance(value, CorruptPayload) for value in values):
+    payload = decode_payload(row.payload)
+    if isinstance(payload, CorruptPayload):
         return None
-    return {reference.sha256 for _, reference in references(values)}
+    return {reference.sha256 for _, reference in references(payload)}

@@ -48,7 +48,6 @@ _COLUMNS = (
 _TEXTS = {
     # As text: identical payloads are parsed once.
     "payload": StoredText("message"),
-    "redacted": StoredText("redact_message"),
 }
 
 
@@ -73,12 +72,6 @@ class CheckedMessage(NamedTuple):
     redacted_at: datetime | None
     created_at: datetime
     payload: str
-    redacted: str | None
-
-    @property
-    def shown(self) -> str:
-        """The text of the payload that readers see."""
-        return self.payload if self.redacted is None else self.redacted
 
 
 def message_batches(using: str, spans: Sequence[BranchExtent]) -> Iterator[list[CheckedMessage]]:
@@ -137,7 +130,7 @@ def read_messages(using: str, keys: Sequence[UUID]) -> Iterator[list[CheckedMess
 
 
 def _read(rows: QuerySet[SessionMessage]) -> Iterator[list[CheckedMessage]]:
-    columns = ("message", "redact_message", "text")
+    columns = ("message", "text")
     heads = list(rows.annotate(bytes=size_of(columns)).values_list("pk", "bytes"))
     batches = list(split_by_size(heads))
     for keys in batches:
@@ -199,10 +192,8 @@ class ConversationCheck:
             )
         self._next_position = row.position + 1
         self._count(row)
-        content = decode_payload(row.shown)
+        content = decode_payload(row.payload)
         corrupt = isinstance(content, CorruptPayload)
-        if row.redacted is not None or row.redacted_at is not None:
-            self._check_redaction(row)
         if corrupt:
             self._batch.add(Kind.CORRUPT, **_location(row))
             # Keep the derived columns: they may be all that is left of the message.
@@ -210,12 +201,6 @@ class ConversationCheck:
         if columns := wrong_derived_columns(self._batch, row, self._dialect, content):
             self._batch.add(Kind.NEUTRAL, **_location(row), detail=", ".join(columns))
         self._check_calls(row, content)
-
-    def _check_redaction(self, row: CheckedMessage) -> None:
-        if row.redacted_at is not None and row.redacted is None:
-            self._batch.add(Kind.UNHIDDEN, **_location(row))
-        if row.redacted not in (None, row.payload):
-            self._batch.add(Kind.UNHELD_ORIGINAL, **_location(row))
 
     def _in_batch(self, row: CheckedMessage) -> bool:
         return row.session in self._batch.sessions
@@ -254,7 +239,7 @@ class ConversationCheck:
             rows = rows.filter(agent__in=source.values("agent"))
         for part in _read(rows.order_by("branch", "message_id")):
             for other in part:
-                if call in dialect.tool_calls(decode_payload(other.shown)).calls:
+                if call in dialect.tool_calls(decode_payload(other.payload)).calls:
                     return Kind.CALL_ELSEWHERE
         return Kind.ORPHAN_RESULT
 
@@ -344,7 +329,7 @@ def wrong_derived_columns(
             names = tuple(set(names) - {"input_tokens", *CACHE_COLUMNS})
         expected |= {name: plausible_count(getattr(summary, name)) for name in names}
     changed = {name: value for name, value in expected.items() if getattr(row, name) != value}
-    if "text" in changed and exact_json.has_blobs(row.shown):
+    if "text" in changed and exact_json.has_blobs(row.payload):
         # The text was derived before large binaries were moved out of the payload.
         try:
             (restored,) = blobs.existing_binaries(batch.using, row.session, [content])

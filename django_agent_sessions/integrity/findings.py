@@ -54,16 +54,6 @@ class Kind(Enum):
     WINDOW_PAST_END = _KindInfo(
         "window-past-end", Severity.NOTE, False, "a window refers to deleted messages"
     )
-    # --- redaction
-    UNHIDDEN = _KindInfo(
-        "unhidden", Severity.ERROR, False, "a redacted message has no redacted version"
-    )
-    UNHELD_ORIGINAL = _KindInfo(
-        "unheld-original",
-        Severity.WARNING,
-        False,
-        "a message has a second version that is not shown",
-    )
     # --- time
     BRANCH = _KindInfo("branch", Severity.ERROR, False, "a branch has an invalid number or name")
     BRANCH_UNNAMED = _KindInfo("branch-unnamed", Severity.WARNING, True, "a branch has no row")

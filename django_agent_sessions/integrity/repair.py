@@ -110,7 +110,7 @@ def _repair_derived_columns(using: str, session: Session, findings: Sequence[Fin
     for part in read_messages(using, _rows(findings)):
         for row in part:
             agent = agents.get(row.agent)
-            content = decode_payload(row.shown)
+            content = decode_payload(row.payload)
             if agent is None or isinstance(content, CorruptPayload):
                 continue
             dialect = dialects.get(agent.dialect)

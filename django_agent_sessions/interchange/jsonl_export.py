@@ -29,7 +29,7 @@ from django_agent_sessions.models import (
     SessionMessage,
     SessionMultiAgent,
 )
-from django_agent_sessions.models.stored_text import VISIBLE_TEXT, StoredText
+from django_agent_sessions.models.stored_text import PAYLOAD_TEXT, StoredText
 from django_agent_sessions.models.users import with_owners
 
 from .json_rows import json_object, plain, read_row, without_suffix
@@ -249,7 +249,7 @@ def _messages(agent: UUID, alias: str, hashes: set[str], feedback: Any) -> Itera
     for branch in list(messages.order_by("branch").values_list("branch", flat=True).distinct()):
         on_branch = messages.filter(branch=branch)
         for row in each_message(
-            on_branch, "message_id", MESSAGE_COLUMNS, read_feedback, content=VISIBLE_TEXT
+            on_branch, "message_id", MESSAGE_COLUMNS, read_feedback, content=PAYLOAD_TEXT
         ):
             row["message"] = row.pop("content")
             row["redacted"] = row["redacted_at"] is not None

@@ -32,7 +32,7 @@ from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.models import MessageFeedback, Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.session_names import SessionName, session_key
-from django_agent_sessions.models.stored_text import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 from django_agent_sessions.models.users import with_owners
 
 from .row_pages import RowDict, each_message
@@ -93,7 +93,7 @@ def export_markdown(
     yield _head(row, agents)
     messages = SessionMessage.objects.using(alias).filter(session=row.pk)
     read = partial(_feedback_by_message, feedback) if row.rated else None
-    for message in each_message(messages, "id", _COLUMNS, read, content=VISIBLE_TEXT):
+    for message in each_message(messages, "id", _COLUMNS, read, content=PAYLOAD_TEXT):
         yield _message(message, agents)
 
 

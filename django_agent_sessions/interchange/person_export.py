@@ -38,7 +38,7 @@ from django_agent_sessions.models import (
     Snapshot,
     StoredObject,
 )
-from django_agent_sessions.models.stored_text import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 from django_agent_sessions.serving import encode_in_chunks
 from django_agent_sessions.store.contents import object_pieces
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, owner_key
@@ -193,11 +193,11 @@ class PersonExport(Iterator[bytes]):
     def _fork(self, fork: UUID) -> Iterator[str]:
         yield _line({"copies_of": str(self._person.key), "in_session": str(fork)})
         copies = self._person.copied_messages(fork)
-        for row in each_message(copies, "pk", _COPY, content=VISIBLE_TEXT):
+        for row in each_message(copies, "pk", _COPY, content=PAYLOAD_TEXT):
             yield json_object(row, ["content"]) + "\n"
 
     def _written(self) -> Iterator[str]:
-        for row in each_message(self._person.written, "pk", _WRITTEN, content=VISIBLE_TEXT):
+        for row in each_message(self._person.written, "pk", _WRITTEN, content=PAYLOAD_TEXT):
             yield json_object(row, ["content"]) + "\n"
 
     # --- other rows --------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Length
 
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.models.stored_text import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 
 _KEYS = 500
 _MESSAGES = 100
@@ -46,7 +46,7 @@ def each_message(
     ``feedback`` reads what the key ``feedback`` of messages has, by their keys.
     """
     ordered = messages.order_by(position)
-    heads = ordered.annotate(size=Length(VISIBLE_TEXT)).values_list(position, "pk", "size")
+    heads = ordered.annotate(size=Length(PAYLOAD_TEXT)).values_list(position, "pk", "size")
     batch = list(heads[:_MESSAGES])
     while batch:
         for keys in _batches(batch):

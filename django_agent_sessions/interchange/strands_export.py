@@ -28,7 +28,7 @@ from django_agent_sessions.models import (
     SessionMultiAgent,
 )
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
-from django_agent_sessions.models.stored_text import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 
 from .row_pages import RowDict, each_message
 from .sources import Skipped
@@ -121,7 +121,7 @@ def _write_agent(
     # Strands requires the folder even without messages.
     file_storage.make_folder(layout.storage, layout.names.messages(session_id, agent.agent_id))
     main = rows.filter(branch=MAIN_BRANCH)
-    for row in each_message(main, "message_id", _COLUMNS, content=VISIBLE_TEXT):
+    for row in each_message(main, "message_id", _COLUMNS, content=PAYLOAD_TEXT):
         number = row["message_id"]
         try:
             layout.write_message(

@@ -64,7 +64,7 @@ class ContentColumns:
         session: The lookup of the session's primary key; None if rows belong to no session.
         stage: Rows of a higher stage are searched later.
         revision: Whether each write of content increases a column ``revision``.
-        copied_from: Columns that can have the text of another one, as it is stored there.
+        sealed_as: Earlier columns for which the texts of a column may have been sealed.
     """
 
     kind: str
@@ -73,7 +73,7 @@ class ContentColumns:
     session: str | None = "session"
     stage: int = 0
     revision: bool = False
-    copied_from: Mapping[str, str] = field(default_factory=dict)
+    sealed_as: Mapping[str, str] = field(default_factory=dict)
 
     stored: tuple[str, ...] = field(init=False)
     """The columns that a redaction may change."""

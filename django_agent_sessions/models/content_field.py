@@ -64,8 +64,8 @@ class ContentField(_Field):
     def opened_as(self) -> str:
         """The names of the columns for which its texts may have been sealed."""
         model: Any = self.model
-        source = model.content_columns.copied_from.get(self.name)
-        others = [model._meta.get_field(source).codec_column] if source else []
+        earlier = model.content_columns.sealed_as.get(self.name)
+        others = [f"{model._meta.db_table}.{earlier}"] if earlier else []
         return codec.either(self.codec_column, *others)
 
     def get_col(self, alias: str, output_field: Any = None) -> ContentColumn:

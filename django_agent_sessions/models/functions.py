@@ -24,7 +24,7 @@ from django.db.models import (
 from django.db.models.fields.json import KeyTransform
 from django.db.models.functions import Coalesce, RowNumber
 
-from django_agent_sessions.models.stored_text import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 
 
 class _Name(str):
@@ -145,8 +145,8 @@ def count_occurrences(*needles: str) -> Func:
     """
     # Each occurrence is replaced with a text that is one character shorter.
     return Func(
-        OctetLength(VISIBLE_TEXT),
-        OctetLength(_Replaced(VISIBLE_TEXT, needles)),
+        OctetLength(PAYLOAD_TEXT),
+        OctetLength(_Replaced(PAYLOAD_TEXT, needles)),
         template="(%(expressions)s)",
         arg_joiner=" - ",
         output_field=IntegerField(),

@@ -14,7 +14,7 @@ from django_agent_sessions.content import codec, dialects
 
 from .fields import decode_payload
 from .functions import OctetLength
-from .stored_text import VISIBLE_TEXT, StoredText, opened_text
+from .stored_text import PAYLOAD_TEXT, StoredText, opened_text
 
 if TYPE_CHECKING:
     _TextField = models.TextField[Any, Any]
@@ -55,8 +55,8 @@ def _beginning() -> Any:
     if codec.is_plain():
         return text
     # Encryption leaves the column `text` empty.
-    payload = StoredText("redact_message", "message", output_field=_TextField())
-    is_sealed = Q(text="") & LessThanOrEqual(OctetLength(VISIBLE_TEXT), _MAX_SEALED)
+    payload = StoredText("message", output_field=_TextField())
+    is_sealed = Q(text="") & LessThanOrEqual(OctetLength(PAYLOAD_TEXT), _MAX_SEALED)
     sealed = Concat(F("agent__dialect"), Value(_SEPARATOR), payload, output_field=_TextField())
     return Case(
         When(is_sealed, then=sealed),

@@ -327,7 +327,6 @@ class SessionMessage(SessionRelated):
     change = models.PositiveIntegerField(_("change"), default=0, editable=False)
     redaction_change = models.PositiveIntegerField(null=True, editable=False)
     message = ExactJSONField(_("message"))
-    redact_message = ExactJSONField(_("redacted message"), null=True)
     role = models.CharField(_("role"), max_length=32, blank=True, default="")
     text = models.TextField(_("text"), blank=True, default="")
     input_tokens = models.BigIntegerField(_("input tokens"), null=True)
@@ -352,7 +351,6 @@ class SessionMessage(SessionRelated):
         "message",
         {
             "message": ContentKind.PAYLOAD,
-            "redact_message": ContentKind.PAYLOAD,
             "text": ContentKind.DERIVED,
             "role": ContentKind.DERIVED,
             "external_id": ContentKind.ID,
@@ -362,7 +360,7 @@ class SessionMessage(SessionRelated):
         name="message_id",
         stage=1,
         revision=True,
-        copied_from={"message": "redact_message"},
+        sealed_as={"message": "redact_message"},
     )
 
     class Meta:
@@ -390,6 +388,20 @@ class SessionMessage(SessionRelated):
 
     def __str__(self) -> str:
         return f"{self.role or _('message')} {self.message_id}"
+
+    @property
+    def redact_message(self) -> Any:
+        """The payload, if the message was redacted; otherwise None.
+
+        Set it to write a redacted version, which replaces the payload; None changes nothing.
+        """
+        return None if self.redacted_at is None else self.message
+
+    @redact_message.setter
+    def redact_message(self, payload: Any) -> None:
+        if payload is not None:
+            self.message = payload
+            self.redacted_at = self.redacted_at or timezone.now()
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         """Delete the message as :meth:`MessageQuerySet.delete` does."""

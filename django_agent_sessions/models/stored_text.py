@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
-from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F, Func
 
 from django_agent_sessions.content import codec
 
-from .content_field import ContentField, with_row
+from .content_field import with_row
 from .fields import ExactJSONField, opened_json
 
 if TYPE_CHECKING:
@@ -41,30 +39,30 @@ class OpenedMetadataField(OpenedTextField):
 
 
 class StoredText(Func):
-    """The text of the first of some columns that is not NULL, or its first characters.
+    """The text of a content column, or its first characters.
 
     With a codec, the row's key precedes it, unless it is only measured (``keyed=False``).
     """
 
     def __init__(
         self,
-        *columns: str,
+        column: str,
+        *,
         length: int | None = None,
         output_field: Any = None,
         keyed: bool = True,
     ) -> None:
         self.length = length
         self.keyed = keyed
-        super().__init__(
-            F("pk"), *map(F, columns), output_field=output_field or OpenedTextField(length)
-        )
+        super().__init__(F("pk"), F(column), output_field=output_field or OpenedTextField(length))
 
     def as_sql(self, compiler: Any, connection: Any, *_: Any, **__: Any) -> Any:
-        key, *columns = self.get_source_expressions()
-        texts = {column.target: compiler.compile(column)[0] for column in columns}
+        key, column = self.get_source_expressions()
+        sql = compiler.compile(column)[0]
         if codec.is_plain() or not self.keyed:
-            texts = {field: field.as_text(connection, sql) for field, sql in texts.items()}
-        sql = first_text(connection, compiler.compile(key)[0] if self.keyed else None, texts)
+            sql = column.target.as_text(connection, sql)
+        else:
+            sql = with_row(connection, column.target, compiler.compile(key)[0], sql)
         # A sealed text is cut after it was opened.
         cut = self.length is not None and codec.is_plain()
         return (f"SUBSTR({sql}, 1, {self.length})" if cut else sql), []
@@ -78,33 +76,21 @@ def opened_text(selected: str) -> str:
         return codec.stored_part(selected)
 
 
-def first_text(
-    connection: BaseDatabaseWrapper, key: str | None, texts: Mapping[ContentField, str]
-) -> str:
-    """Return the SQL of the first text that is not NULL, given the SQL of the columns."""
-    selected = (
-        list(texts.values())
-        if codec.is_plain() or key is None
-        else [with_row(connection, field, key, text) for field, text in texts.items()]
-    )
-    return f"COALESCE({', '.join(selected)})" if len(selected) > 1 else selected[0]
+PAYLOAD_TEXT = StoredText("message")
+"""The payload of a message as stored text."""
 
-
-VISIBLE_TEXT = StoredText("redact_message", "message")
-"""The visible content of a message as stored text."""
-
-MEASURED_TEXT = StoredText("redact_message", "message", keyed=False)
+MEASURED_TEXT = StoredText("message", keyed=False)
 """The same, to count its bytes."""
 
 
-def visible_payload() -> StoredText:
-    """Return the visible content of a message as a payload."""
-    return StoredText("redact_message", "message", output_field=ExactJSONField())
+def stored_payload() -> StoredText:
+    """Return the payload of a message, decoded, for expressions in which a codec needs its key."""
+    return StoredText("message", output_field=ExactJSONField())
 
 
-def visible_beginning(length: int) -> StoredText:
-    """Return the first characters of a message's visible content."""
-    return StoredText("redact_message", "message", length=length)
+def payload_beginning(length: int) -> StoredText:
+    """Return the first characters of a message's payload."""
+    return StoredText("message", length=length)
 
 
 def stored_metadata(length: int | None = None) -> StoredText:

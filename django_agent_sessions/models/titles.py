@@ -19,7 +19,7 @@ from django_agent_sessions.exceptions import EncryptionError
 
 from .fields import decode_payload
 from .functions import Joined, OctetLength
-from .stored_text import VISIBLE_TEXT, StoredText, opened_text
+from .stored_text import PAYLOAD_TEXT, StoredText, opened_text
 
 if TYPE_CHECKING:
     _TextField = models.TextField[Any, Any]
@@ -156,7 +156,7 @@ def last_text() -> Subquery:
     has_text = ~Q(text="")
     if not codec.is_plain():
         # Encryption leaves the column `text` empty.
-        has_text |= Q(LessThanOrEqual(OctetLength(VISIBLE_TEXT), _MAX_SEALED))
+        has_text |= Q(LessThanOrEqual(OctetLength(PAYLOAD_TEXT), _MAX_SEALED))
     last = _first_few(newest=True).filter(has_text).order_by("-id")
     return Subquery(
         last.values(said=_key_role_and_text())[:1], output_field=MessageTextField(null=True)
@@ -181,9 +181,9 @@ def _key_role_and_text() -> Concat:
     """Return a message's key, role, dialect if it is sealed, and text, in one column."""
     text: Any = Concat(Value(_SEPARATOR), Substr("text", 1, _LENGTH))
     if not codec.is_plain():
-        payload = StoredText("redact_message", "message", output_field=_TextField())
+        payload = StoredText("message", output_field=_TextField())
         sealed = Concat(F("agent__dialect"), Value(_SEPARATOR), payload, output_field=_TextField())
-        is_sealed = Q(text="") & LessThanOrEqual(OctetLength(VISIBLE_TEXT), _MAX_SEALED)
+        is_sealed = Q(text="") & LessThanOrEqual(OctetLength(PAYLOAD_TEXT), _MAX_SEALED)
         text = Case(When(is_sealed, then=sealed), default=text, output_field=_TextField())
     return Concat(
         Cast("pk", _TextField()),

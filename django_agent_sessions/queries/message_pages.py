@@ -30,7 +30,7 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.fields import ExactJSONField
 from django_agent_sessions.models.functions import OctetLength
-from django_agent_sessions.models.stored_text import VISIBLE_TEXT, visible_payload
+from django_agent_sessions.models.stored_text import PAYLOAD_TEXT, stored_payload
 
 MESSAGES_PER_PAGE = 50
 """Default number of messages of a page."""
@@ -212,7 +212,7 @@ def _read(
 ) -> tuple[list[MessagePreview], bool]:
     """Read messages in one direction; return them and whether there are more."""
     order = scope.key if forwards else f"-{scope.key}"
-    messages = scope.messages.filter(condition).annotate(size=OctetLength(VISIBLE_TEXT))
+    messages = scope.messages.filter(condition).annotate(size=OctetLength(PAYLOAD_TEXT))
     columns = _COLUMNS
     if scope.eager:
         # One in so many fits however large the others are, with those on the other side.
@@ -255,7 +255,7 @@ _COLUMNS = [
 
 def _payload_if(condition: Q) -> Case:
     return Case(
-        When(condition, then=visible_payload()),
+        When(condition, then=stored_payload()),
         default=Value(None),
         output_field=ExactJSONField(null=True),
     )

@@ -9,7 +9,7 @@ from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.models.stored_text import first_text
+from django_agent_sessions.models.content_field import with_row
 
 _messages = SessionMessage._meta
 
@@ -26,11 +26,10 @@ def quote_names(connection: BaseDatabaseWrapper, sql: str) -> str:
     return sql.format(messages=quote(_messages.db_table), **columns)
 
 
-def visible_text(connection: BaseDatabaseWrapper) -> str:
-    """Return the SQL of a message's visible text, for :func:`quote_names`."""
-    get: Any = _messages.get_field
-    columns = {get(name): f"{{{name}}}" for name in ("redact_message", "message")}
-    return first_text(connection, "{id}", columns)
+def payload_text(connection: BaseDatabaseWrapper) -> str:
+    """Return the SQL of a message's payload, as it is selected, for :func:`quote_names`."""
+    field: Any = _messages.get_field("message")
+    return with_row(connection, field, "{id}", "{message}")
 
 
 def fetch_rows(

@@ -33,7 +33,7 @@ def select_contents(
     using: str, agent: UUID, *, branch: int = 0, latest: int | None = None
 ) -> list[tuple[int, str, bool]]:
     """Read positions, visible texts, and whether they were redacted."""
-    columns = ("{message_id}", _TEXT, "{redact_message} IS NOT NULL")
+    columns = ("{message_id}", _TEXT, "{redacted_at} IS NOT NULL")
     return _contents(using, columns, agent, branch, latest)
 
 
@@ -72,7 +72,7 @@ _statements: dict[tuple[str, Sequence[str], bool, bool], str] = {}
 def _contents_sql(connection: BaseDatabaseWrapper, columns: Sequence[str], latest: bool) -> str:
     shape = (connection.vendor, columns, latest, codec.is_plain())
     if shape not in _statements:
-        selected = ", ".join(column or cursors.visible_text(connection) for column in columns)
+        selected = ", ".join(column or cursors.payload_text(connection) for column in columns)
         sql = (
             f"SELECT {selected} FROM {{messages}} "
             "WHERE {agent_id} = %s AND {branch} = %s ORDER BY {message_id}"

@@ -454,13 +454,13 @@ def _element(text: str) -> str:
 
 def _pop_sql(connection: BaseDatabaseWrapper) -> str:
     where = "{agent_id} = %s AND {branch} = %s"
-    text = cursors.visible_text(connection)
+    text = cursors.payload_text(connection)
     quote = connection.ops.quote_name
     rated = (
         f"EXISTS (SELECT 1 FROM {quote(MessageFeedback._meta.db_table)} f "
         f"WHERE f.{quote('message_id')} = {{messages}}.{{id}})"
     )
-    flags = f"{{redact_message}} IS NOT NULL, {{has_error}}, {rated}"
+    flags = f"{{redacted_at}} IS NOT NULL, {{has_error}}, {rated}"
     columns = f"{{id}}, {{source}}, {{message_id}}, {text}, {flags}"
     if database_vendor(connection) == "mariadb":
         # MariaDB cannot select from the table that it deletes from.
@@ -496,7 +496,7 @@ def redact_rows(using: str, rows: Sequence[RedactedRow], event: UUID, *, change:
     connection = connections[using]
     sql = cursors.quote_names(
         connection,
-        "UPDATE {messages} SET {message} = %s, {redact_message} = %s, {redacted_at} = %s, "
+        "UPDATE {messages} SET {message} = %s, {redacted_at} = %s, "
         "{redaction} = %s, {redaction_change} = %s, {revision} = {revision} + 1, "
         "{role} = %s, {text} = %s, {updated_at} = %s WHERE {id} = %s AND {revision} = %s",
     )
@@ -506,7 +506,6 @@ def redact_rows(using: str, rows: Sequence[RedactedRow], event: UUID, *, change:
 
     parameters = [
         [
-            row.payload,
             row.payload,
             adapt("redacted_at", row.at),
             adapt("redaction", event),

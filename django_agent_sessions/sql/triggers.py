@@ -93,8 +93,7 @@ END """.replace("REFUSE", _REFUSE)
 _MESSAGE_BODY = """
 DECLARE held boolean;
 BEGIN
-    IF (NEW.message, NEW.redact_message, NEW.text)
-        IS NOT DISTINCT FROM (OLD.message, OLD.redact_message, OLD.text) THEN
+    IF (NEW.message, NEW.text) IS NOT DISTINCT FROM (OLD.message, OLD.text) THEN
         RETURN NEW;
     END IF;
     EXECUTE format('SELECT legal_hold FROM %I.agent_sessions_session WHERE id = $1',
@@ -146,8 +145,7 @@ HOLD = (
     Trigger(
         "agent_sessions_hold_payload",
         "agent_sessions_sessionmessage",
-        "BEFORE UPDATE OF message, redact_message, text"
-        " ON agent_sessions_sessionmessage FOR EACH ROW",
+        "BEFORE UPDATE OF message, text ON agent_sessions_sessionmessage FOR EACH ROW",
         _MESSAGE_BODY,
         _ROW + _BEFORE + _UPDATE,
     ),

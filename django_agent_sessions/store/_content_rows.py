@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import F, Model, QuerySet, Sum
-from django.db.models.functions import Coalesce, Length
+from django.db.models.functions import Length
 
 from django_agent_sessions.blobs import is_enabled
 from django_agent_sessions.content.work_budget import check_work, is_work_limited
@@ -104,8 +104,7 @@ def are_short(using: str, messages: Collection[UUID]) -> bool:
         # Binaries in a storage may be large.
         return False
     rows = SessionMessage.objects.using(using).filter(pk__in=messages)
-    lengths = rows.aggregate(message=Sum(Length("message")), redacted=Sum(Length("redact_message")))
-    return sum(length or 0 for length in lengths.values()) <= _SHORT_TEXT
+    return (rows.aggregate(length=Sum(Length("message")))["length"] or 0) <= _SHORT_TEXT
 
 
 def _batched(keys: list[UUID], size: int) -> Iterator[list[UUID]]:
@@ -139,8 +138,7 @@ def _batches(
 
 def _small_batches(rows: QuerySet[Any], size: int) -> Iterator[list[Model]]:
     """Yield messages in batches that a limited memory can hold; their lengths are read first."""
-    length = Length("message") + Coalesce(Length("redact_message"), 0)
-    lengths = rows.values_list("pk", length)
+    lengths = rows.values_list("pk", Length("message"))
     page = list(lengths[:size])
     while page:
         for _, group in itertools.groupby(page, key=_by_bytes(_BATCH_BYTES)):

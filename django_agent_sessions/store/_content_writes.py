@@ -85,10 +85,10 @@ def replace_messages(
     if event.session is not None:
         record_originals(using, event.session, [key for key, _, _ in messages])
     for key, revision, row in messages:
-        check_statement_size(using, row.texts * 2)
+        check_statement_size(using, row.texts)
         neutral = row.neutral_columns()
         assert event.session is not None  # noqa: S101 - messages are redacted in their session
-        payload = sealed_payload(key, row.texts[0], event.session, redacted=True)
+        payload = sealed_payload(key, row.texts[0], event.session)
         rows.append(RedactedRow(key, revision, payload, neutral, row.created_at))
     if redact_rows(using, rows, event.pk, change=change) != len(rows):
         raise RetryError

@@ -9,7 +9,7 @@ from uuid import UUID
 from django_agent_sessions.content import dialects, masking
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import decode_payload
-from django_agent_sessions.models.stored_text import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 
 from ._rows import MessageRow
 
@@ -60,10 +60,10 @@ def _may_contain(summary: _Place, message: _Place) -> bool:
 def _summaries(using: str, session: UUID | None) -> Iterator[tuple[_Place, int, str, Any]]:
     names = [each.name for each in dialects.all_dialects() if each.has_encrypted_summaries]
     rows = SessionMessage.objects.using(using).filter(
-        session=session, agent__dialect__in=names, text="", redact_message__isnull=True
+        session=session, agent__dialect__in=names, text="", redacted_at__isnull=True
     )
     columns = ("pk", "agent_id", "branch", "message_id", "revision", "agent__dialect")
-    for *place, revision, dialect, text in rows.order_by().values_list(*columns, VISIBLE_TEXT):
+    for *place, revision, dialect, text in rows.order_by().values_list(*columns, PAYLOAD_TEXT):
         payload = decode_payload(text)
         if dialects.get(dialect).is_encrypted_summary(payload):
             yield _Place(*place), revision, dialect, payload

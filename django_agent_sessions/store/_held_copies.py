@@ -64,8 +64,7 @@ def keep_messages(using: str, keys: Collection[UUID]) -> None:
     """Keep messages of a held and locked session as they are, with their binaries."""
     rows = SessionMessage.objects.using(using).filter(pk__in=keys).order_by("pk")
     for row in rows.select_related("agent"):
-        shown = row.message if row.redact_message is None else row.redact_message
-        payload = _readable(shown)
+        payload = _readable(row.message)
         # Of a lost file, the reference is what is left.
         with contextlib.suppress(BlobError):
             (payload,) = restore_binaries(using, row.session_id, [payload], row.agent.dialect)

@@ -93,7 +93,7 @@ class ImportedRow:
         self.id = message.id
         self.row = _row(dialect, visible, message)
         # An edit without a redaction is an ordinary message.
-        self._is_redacted = redacted
+        self._redacted_at = message.redacted_at if redacted else None
         self._figures = dict(message.figures)
         if redacted:
             self._figures = {**_figures(dialect, message.payload), **message.figures}
@@ -104,7 +104,7 @@ class ImportedRow:
     @property
     def texts(self) -> list[str]:
         """The values that can be large."""
-        return [*self.row.texts, self.row.texts[0]] if self._is_redacted else self.row.texts
+        return self.row.texts
 
     @property
     def size(self) -> int:
@@ -125,7 +125,6 @@ class ImportedRow:
         """Return the database values, in the order of :data:`message_writes.ALL_FIELDS`."""
         message, connection = self.message, connections[using]
         payload, _ = self.row.texts
-        stored = sealed_payload(self.id, payload, agent.session, redacted=self._is_redacted)
         columns = dict(
             zip(
                 _ROW_NAMES,
@@ -137,7 +136,7 @@ class ImportedRow:
         )
         columns |= {
             "id": _key.get_db_prep_save(self.id, connection),
-            "message": stored,
+            "message": sealed_payload(self.id, payload, agent.session),
             "session": _key.get_db_prep_save(agent.session, connection),
             "agent": _key.get_db_prep_save(agent.id, connection),
             "branch": message.branch,
@@ -146,9 +145,8 @@ class ImportedRow:
             "revision": message.revision,
             "change": 0,
             "redaction_change": None,
-            "redact_message": stored if self._is_redacted else None,
-            "redacted_at": message.redacted_at
-            and _redacted_at.get_db_prep_save(message.redacted_at, connection),
+            "redacted_at": self._redacted_at
+            and _redacted_at.get_db_prep_save(self._redacted_at, connection),
             "redaction": message.redaction and _key.get_db_prep_save(message.redaction, connection),
             **self._figures,
         }

@@ -20,7 +20,7 @@ from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.querysets import MessageQuerySet
-from django_agent_sessions.models.stored_text import VISIBLE_TEXT, StoredText
+from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import id_for_time
 from django_agent_sessions.values.records import AgentRecord
@@ -31,12 +31,7 @@ _PART = message_writes.MAX_ROWS
 _PART_SIZE = 2 * 1024 * 1024
 
 _NAMES = [field.attname for field in message_writes.ALL_FIELDS]
-# As text: the stored payload is copied exactly, and today's limits do not apply to it.
-_TEXTS = {
-    "visible_text": VISIBLE_TEXT,
-    "redacted_text": StoredText("redact_message"),
-}
-_COLUMNS = [name for name in _NAMES if name not in ("message", "redact_message")]
+_COLUMNS = [name for name in _NAMES if name != "message"]
 
 
 @dataclass(frozen=True)
@@ -49,9 +44,9 @@ class _CopiedMessage:
 
 
 def copy_messages(using: str, messages: MessageQuerySet, target: AgentRecord) -> int:
-    """Copy messages to the same positions of another agent or branch, in the caller's transaction.
+    """Copy messages to the same positions of another agent or branch.
 
-    Only the visible version is copied.
+    The caller has a transaction open.
     """
     copied = 0
     with ExitStack() as attempts:
@@ -72,8 +67,9 @@ def copy_messages(using: str, messages: MessageQuerySet, target: AgentRecord) ->
 def _parts(messages: MessageQuerySet) -> Iterator[list[dict[str, Any]]]:
     """Read rows by keyset pagination, because a conversation may exceed the memory."""
     ordered = messages.order_by("message_id")
-    rows = ordered.annotate(**_TEXTS).values(*_COLUMNS, *_TEXTS)
-    sizes = ordered.values_list("message_id", OctetLength(VISIBLE_TEXT))
+    # As text: the stored payload is copied exactly, and today's limits do not apply to it.
+    rows = ordered.annotate(payload_text=PAYLOAD_TEXT).values(*_COLUMNS, "payload_text")
+    sizes = ordered.values_list("message_id", OctetLength(PAYLOAD_TEXT))
     last = -1
     while batch := list(sizes.filter(message_id__gt=last)[:_PART]):
         for first, last in _spans(batch):
@@ -96,9 +92,7 @@ def _spans(sizes: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 def _row(source: Mapping[str, Any], target: AgentRecord) -> dict[str, Any]:
     key = id_for_time(source["created_at"], source["message_id"])
-    is_redacted = source["redacted_text"] is not None
-    visible = source["visible_text"]
-    text = sealed_payload(key, visible, target.session, redacted=is_redacted)
+    payload = source["payload_text"]
     return {
         **source,
         "id": key,
@@ -106,9 +100,8 @@ def _row(source: Mapping[str, Any], target: AgentRecord) -> dict[str, Any]:
         "agent_id": target.id,
         "branch": target.branch,
         "source": source["source"] or source["id"],
-        "message": text,
-        "text": codec.neutral_text(source["text"] or _hidden_text(target.dialect, visible)),
-        "redact_message": text if is_redacted else None,
+        "message": sealed_payload(key, payload, target.session),
+        "text": codec.neutral_text(source["text"] or _hidden_text(target.dialect, payload)),
         "revision": 0,
         "change": 0,
         "redaction_change": None,
@@ -125,18 +118,18 @@ def _hidden_text(dialect: str, payload: str) -> str:
 def _values(using: str, row: Mapping[str, Any]) -> list[Any]:
     connection = connections[using]
     return [
-        # These two are read as text.
+        # Read as text.
         row[field.attname]
-        if field.name in ("message", "redact_message")
+        if field.name == "message"
         else field.get_db_prep_save(row[field.attname], connection)
         for field in message_writes.ALL_FIELDS
     ]
 
 
 def _copied_message(source: Mapping[str, Any], key: UUID) -> _CopiedMessage | None:
-    if not exact_json.has_blobs(source["visible_text"]):
+    if not exact_json.has_blobs(source["payload_text"]):
         return None
-    payload = decode_payload(source["visible_text"])
+    payload = decode_payload(source["payload_text"])
     if isinstance(payload, CorruptPayload):
         return None
     refs = {reference for _, reference in references(payload)}

@@ -11,7 +11,7 @@ from django.db.models import Q
 from django_agent_sessions.blobs import restore_binaries
 from django_agent_sessions.content import exact_json
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
-from django_agent_sessions.models.stored_text import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 from django_agent_sessions.sql import message_reads
 from django_agent_sessions.values.records import (
     AgentRecord,
@@ -33,7 +33,7 @@ RECORD_COLUMNS = (
     "id",
     "message_id",
     "message",
-    "redact_message",
+    "redacted_at",
     "role",
     "run_id",
     "revision",
@@ -184,7 +184,7 @@ def _rows_to_restore(using: str, agent: AgentRecord, offset: int) -> list[tuple[
         return message_reads.select_with_runs(using, agent.id, branch=agent.branch)
     in_window = Q(message_id__gte=offset) if window is None else _in_window(window)
     rows = conversation(using, agent).filter(in_window)
-    return list(rows.values_list("message_id", VISIBLE_TEXT, "run_id"))
+    return list(rows.values_list("message_id", PAYLOAD_TEXT, "run_id"))
 
 
 def _in_window(window: dict[str, Any]) -> Q:
@@ -259,8 +259,6 @@ def read_records(
     using: str, agent: AgentRecord, rows: Iterable[tuple[Any, ...]]
 ) -> list[MessageRecord]:
     records = _message_records(agent, rows)
-    contents = [
-        payload for record in records for payload in (record.message, record.redact_message)
-    ]
-    complete = iter(restore_binaries(using, agent.session, contents, agent.dialect))
-    return [r._replace(message=next(complete), redact_message=next(complete)) for r in records]
+    payloads = [record.message for record in records]
+    complete = restore_binaries(using, agent.session, payloads, agent.dialect)
+    return [r._replace(message=one) for r, one in zip(records, complete, strict=True)]

@@ -6,12 +6,11 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Case, Exists, F, OuterRef, QuerySet, Subquery, Value, When
+from django.db.models import Exists, F, OuterRef, QuerySet, Subquery, Value
 
 from django_agent_sessions.blobs import Uploads, is_enabled, update_references
 from django_agent_sessions.content import codec
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.models.content_field import SealedText
 from django_agent_sessions.values.records import AgentRecord
 
 from ._base import tracked_atomic
@@ -25,19 +24,10 @@ _SESSION_CHANGE = Subquery(Session.objects.filter(pk=OuterRef("session")).values
 
 
 def _replacing_columns(row: MessageRow, key: UUID | None, session: UUID) -> dict[str, Any]:
-    """Return the updated columns of a replaced message."""
-    field: Any = SessionMessage._meta.get_field("redact_message")
-    new = Value(field.sealed(key, row.stored, session), output_field=field)
-    # Both columns of a redacted message have the same sealed text.
-    original = (
-        Value(SealedText(row.stored_payload(session)), output_field=field)
-        if codec.is_plain()
-        else new
-    )
+    """Return the updated columns of a replaced message, which stays redacted if it was."""
+    field: Any = SessionMessage._meta.get_field("message")
     return {
-        "message": original,
-        # Readers get the redacted version where there is one.
-        "redact_message": Case(When(redact_message__isnull=False, then=new), default=None),
+        "message": Value(field.sealed(key, row.stored, session), output_field=field),
         "revision": F("revision") + 1,
         "change": _SESSION_CHANGE,
         **row.neutral_columns(),

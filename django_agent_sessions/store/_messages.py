@@ -126,7 +126,7 @@ class Messages(StorePart):
             The messages, by branch and position.
         """
         rows = SessionMessage.objects.using(self.using).filter(agent=agent.id)
-        redacted = rows.exclude(branch=agent.branch).filter(redact_message__isnull=False)
+        redacted = rows.exclude(branch=agent.branch).filter(redacted_at__isnull=False)
         values = redacted.order_by("branch", "message_id").values_list(*RECORD_COLUMNS)
         return read_records(self.using, agent, values)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Func, IntegerField, Q
+from django.db.models import Func, IntegerField
 
 from django_agent_sessions import conf
 from django_agent_sessions.blobs import Uploads, extract_binaries, is_enabled, update_references
@@ -44,12 +44,12 @@ class _LighterMessage:
     """A message without its large binaries."""
 
     id: UUID
-    columns: Mapping[str, Any]
+    payload: Any
     binaries: Mapping[BlobRef, bytes]
 
     @property
     def hashes(self) -> set[str]:
-        return {reference.sha256 for _, reference in references([*self.columns.values()])}
+        return {reference.sha256 for _, reference in references(self.payload)}
 
 
 def move_binaries_to_storage(*, dry_run: bool = False, using: str | None = None) -> OffloadResult:
@@ -91,7 +91,6 @@ def move_binaries_to_storage(*, dry_run: bool = False, using: str | None = None)
 
 def _large_messages(using: str) -> Iterator[UUID]:
     size = Func("message", function="LENGTH", output_field=IntegerField())
-    redacted = Func("redact_message", function="LENGTH", output_field=IntegerField())
     # Binaries are base64 in the payload: a third longer.
     minimum = conf.get_settings().BLOB_MIN_BYTES * 4 // 3
     rows = SessionMessage.objects.using(using).order_by("pk").values_list("pk", flat=True)
@@ -102,8 +101,7 @@ def _large_messages(using: str) -> Iterator[UUID]:
         keys = list(next_keys[:_PART])
         if not keys:
             return
-        large = rows.filter(pk__in=keys).annotate(size=size, redacted_size=redacted)
-        yield from list(large.filter(Q(size__gte=minimum) | Q(redacted_size__gte=minimum)))
+        yield from list(rows.filter(pk__in=keys).annotate(size=size).filter(size__gte=minimum))
         last = keys[-1]
 
 
@@ -129,7 +127,9 @@ def _move(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef]:
             uploads.store()
             permit_change(using, [row.session_id])
             unchanged = rows.filter(revision=row.revision, redacted_at=row.redacted_at)
-            sealed = sealed_columns(SessionMessage, key, lighter.columns, row.session_id)
+            sealed = sealed_columns(
+                SessionMessage, key, {"message": lighter.payload}, row.session_id
+            )
             if not unchanged.update(**sealed):
                 raise RetryError
             update_references(using, row.session_id, [key])
@@ -141,14 +141,7 @@ def _move(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef]:
 
 
 def _without_binaries(row: SessionMessage) -> _LighterMessage | None:
-    columns: dict[str, Any] = {}
-    binaries: dict[BlobRef, bytes] = {}
-    for name in ("message", "redact_message"):
-        value = getattr(row, name)
-        if value is None or isinstance(value, CorruptPayload):
-            continue
-        parts = extract_binaries(value, limited=False)
-        if parts.binaries:
-            columns[name] = parts.value
-            binaries |= parts.binaries
-    return _LighterMessage(row.pk, columns, binaries) if columns else None
+    if isinstance(row.message, CorruptPayload):
+        return None
+    parts = extract_binaries(row.message, limited=False)
+    return _LighterMessage(row.pk, parts.value, parts.binaries) if parts.binaries else None

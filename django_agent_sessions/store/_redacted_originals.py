@@ -15,7 +15,7 @@ from django.utils.crypto import salted_hmac
 from django_agent_sessions.content import codec, dialects, masking
 from django_agent_sessions.models import RedactedOriginal, Session, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
-from django_agent_sessions.models.stored_text import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord
 
@@ -57,7 +57,7 @@ def record_originals(using: str, session: UUID, keys: Iterable[UUID]) -> None:
         text_source = "text" if codec.is_plain() else "agent__dialect"
         originals = [
             RedactedOriginal(id=new_id(), session=session, digest=digest_of(payload), message=key)
-            for key, source, stored in rows.values_list("pk", text_source, VISIBLE_TEXT)
+            for key, source, stored in rows.values_list("pk", text_source, PAYLOAD_TEXT)
             if _is_unmistakable(payload := decode_payload(stored), source)
         ]
         # Copies on other branches have the same digest.
@@ -107,7 +107,7 @@ def without_originals(
     for chunk in _chunks(found.values()):
         messages_found = SessionMessage.objects.using(using).filter(pk__in=chunk).order_by()
         messages_found = messages_found.filter(same_owner)
-        for key, text in messages_found.values_list("pk", VISIBLE_TEXT):
+        for key, text in messages_found.values_list("pk", PAYLOAD_TEXT):
             redacted[key] = decode_payload(text)
     for index, (digest, *older) in enumerate(digests):
         if key := next((found[one] for one in (digest, *older) if one in found), None):

@@ -147,18 +147,9 @@ def _resealed(key: UUID, fields: Sequence[ContentField], texts: Changes, holder:
     if all(text is None or field.is_current(text, holder) for field, text in stored):
         return {}
     changes: Changes = {}
-    # A column from which another one is copied is first: see `copied_from`.
-    for field in reversed(fields):
-        column = str(field.column)
-        text = texts[column]
-        if text is None:
-            continue
-        source = content_columns_of(field.model).copied_from.get(field.name)
-        if source is not None and text == texts.get(source):
-            # They stay equal: the original of such a message is not kept.
-            changes[column] = changes[source]
-            continue
-        changes[column] = field.seal_text(key, field.open_text(key, text), holder)
+    for field, text in stored:
+        if text is not None:
+            changes[str(field.column)] = field.seal_text(key, field.open_text(key, text), holder)
     return changes
 
 
@@ -181,7 +172,7 @@ def _neutral_text(using: str, text: str, texts: Changes, after: Changes, agent: 
         return {}
     # Encryption had emptied it.
     dialect = SessionAgent.objects.using(using).values_list("dialect", flat=True).get(pk=agent)
-    payload = decode_payload(after.get("redact_message") or after["message"])
+    payload = decode_payload(after["message"])
     return {"text": dialects.get(dialect).summary(payload).text}
 
 

@@ -30,19 +30,12 @@ _PART_SIZE = 2 * 1024 * 1024
 _created_at = SessionMessage._meta.get_field("created_at")
 
 
-def sealed_payload(key: UUID, text: str, session: UUID, *, redacted: bool = False) -> str:
-    """Return a payload's text, sealed for the row of a message, or of a redacted one.
-
-    Both columns of a redacted message have the same text.
-    """
+def sealed_payload(key: UUID, text: str, session: UUID) -> str:
+    """Return a payload's text, sealed for the row of a message."""
     if codec.is_plain():
         return text
-    return codec.seal(key, _codec_columns()[redacted], text, session)
-
-
-def _codec_columns() -> tuple[str, str]:
-    get: Any = SessionMessage._meta.get_field
-    return get("message").codec_column, get("redact_message").codec_column
+    field: Any = SessionMessage._meta.get_field("message")
+    return codec.seal(key, field.codec_column, text, session)
 
 
 class MessageRow:
@@ -175,7 +168,7 @@ class MessageRow:
             id=self.id,
             message_id=message_id,
             message=self.message,
-            redact_message=None,
+            redacted_at=None,
             role=self._summary.role,
             run_id=self.run_id,
             revision=0,

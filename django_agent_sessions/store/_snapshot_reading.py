@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from django_agent_sessions.content import dialects
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.models import MAIN_BRANCH, SessionAgent, Snapshot
-from django_agent_sessions.models.stored_text import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 from django_agent_sessions.values.records import AgentRecord
 
 from ._agent_states import LATEST_SNAPSHOT_ID, window_to_references
@@ -163,7 +163,7 @@ class SnapshotReader(OrchestratorSnapshotStore):
         for first, stop in spans:
             condition |= Q(message_id__gte=first, message_id__lt=stop)
         rows = conversation(self.using, agent).filter(condition)
-        columns = ("message_id", VISIBLE_TEXT, "redacted_at", "pk")
+        columns = ("message_id", PAYLOAD_TEXT, "redacted_at", "pk")
         rows_and_payloads = read_contents(self.using, agent, rows.values_list(*columns))
         contents = {row[0]: payload for row, payload in rows_and_payloads}
         tail = next(

@@ -17,7 +17,7 @@ from django.utils import timezone
 from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.models import SessionMessage, TurnUsage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
-from django_agent_sessions.models.stored_text import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import (
     AgentRecord,
@@ -56,7 +56,7 @@ class Turns(StorePart):
             The messages in order.
         """
         rows = conversation(self.using, agent).filter(IS_USER_MESSAGE)
-        values = rows.values_list("message_id", VISIBLE_TEXT, "role", "created_at")
+        values = rows.values_list("message_id", PAYLOAD_TEXT, "role", "created_at")
         # With large binaries: people choose a turn by its content.
         payloads = dict(_payloads_by_position(self.using, agent, values))
         return [
@@ -79,7 +79,7 @@ class Turns(StorePart):
         items = []
         turn = 0
         rows = conversation(self.using, agent).values_list(
-            "message_id", VISIBLE_TEXT, "role", "created_at"
+            "message_id", PAYLOAD_TEXT, "role", "created_at"
         )
         for position, text, role, created_at in rows.iterator():
             turn += role == "user"

@@ -262,7 +262,7 @@ class MessageRecord(NamedTuple):
         id: Primary key, a UUIDv7.
         message_id: Its position in the agent's conversation, consecutive from 0.
         message: The payload of the SDK, or its redacted version.
-        redact_message: The redacted version, if it was redacted.
+        redacted_at: When it was redacted, if it was.
         role: The role of its author, independent of the SDK.
         run_id: The invocation of the agent that wrote it, if known.
         revision: Number of changes of the row.
@@ -276,7 +276,7 @@ class MessageRecord(NamedTuple):
     id: UUID
     message_id: int
     message: Any
-    redact_message: Any
+    redacted_at: datetime | None
     role: str
     run_id: UUID | None
     revision: int
@@ -288,8 +288,13 @@ class MessageRecord(NamedTuple):
 
     @property
     def content(self) -> Any:
-        """The payload to use: the redacted version, if there is one."""
-        return self.message if self.redact_message is None else self.redact_message
+        """The payload."""
+        return self.message
+
+    @property
+    def redact_message(self) -> Any:
+        """The payload, if it was redacted; otherwise None."""
+        return None if self.redacted_at is None else self.message
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ def there(db) -> Conversation:
     store.multi_agents.create(record, "graph", {"node": "plantednode"}, kind="graph")
     update_content(
         SessionMessage.objects.filter(message_id=3),
-        {"redact_message": {"role": "user", "content": [{"text": "[REDACTED]"}]}},
+        {"message": {"role": "user", "content": [{"text": "[REDACTED]"}]}},
         text="[REDACTED]",
         redacted_at=timezone.now() - timedelta(minutes=1),
     )

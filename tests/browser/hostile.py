@@ -170,7 +170,7 @@ def _beside(session: Session, texts: Sequence[str]) -> None:
     for row, text in zip(rows[: len(texts)], texts, strict=False):
         event = _event(text, session.pk, target=row.pk)
         row.redacted_at, row.redaction = timezone.now(), event.pk
-        row.redact_message, row.message = row.message, {"role": "user", "content": text}
+        row.redact_message = {"role": "user", "content": text}
         row.save()
 
 

@@ -31,7 +31,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 COLUMNS = {
     "a message": (SessionMessage, "message", "corrupt"),
-    "a redacted version": (SessionMessage, "redact_message", "corrupt"),
     "a state": (SessionAgent, "state", "corrupt-state"),
     "a window": (SessionAgent, "window", "corrupt-state"),
     "a snapshot": (Snapshot, "document", "corrupt-state"),

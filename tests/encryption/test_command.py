@@ -59,7 +59,6 @@ def plain(store):
 def columns() -> list[Any]:
     return [
         *stored(SessionMessage, "message"),
-        *stored(SessionMessage, "redact_message"),
         *stored(SessionMessage, "text"),
     ]
 

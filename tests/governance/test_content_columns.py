@@ -133,7 +133,7 @@ MODELS = {model.__name__ for model in content_models()}
     "code",
     [
         "rows.update(text='')",
-        "SessionMessage.objects.filter(pk=1).update(message=F('redact_message'))",
+        "SessionMessage.objects.filter(pk=1).update(message=F('text'))",
         "columns = {'state': 1}\nrows.update(**columns)",
         "row.save(update_fields=['title'])",
         "from django_agent_sessions.models import Snapshot\nSnapshot(document={}).save()",

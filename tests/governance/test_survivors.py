@@ -54,7 +54,6 @@ WORDS: dict[str, tuple[str, str, str]] = {
     # Other forms of messages, and the message that is read instead of the original.
     "SessionAgent.window": (GONE, GONE, GONE),
     "Snapshot.messages": (GONE, GONE, GONE),
-    "SessionMessage.redact_message": (GONE, GONE, GONE),
     "SessionMessage.message": (GONE, GONE, GONE),
     "SessionMessage.text": (GONE, GONE, GONE),
     "SessionMessage.external_id": (KEPT, GONE, GONE),
@@ -139,9 +138,8 @@ def planted(db, bob) -> Any:
     )
     first, second = SessionMessage.objects.filter(session=row).order_by("pk")[:2]
     SessionMessage.objects.filter(pk=first.pk).update(external_id=f"{WORD}-message")
-    # Redacted before, with its original kept.
     SessionMessage.objects.filter(pk=second.pk).update(
-        redact_message=message(f"{WORD}-redacted"), redacted_at=timezone.now()
+        message=message(f"{WORD}-redacted"), redacted_at=timezone.now()
     )
     HeldCopy.objects.create(
         session=row, kind="message", row=first.pk, content={"message": message(f"{WORD}-held")}

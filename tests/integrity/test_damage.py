@@ -14,7 +14,6 @@ from django.core.files.storage import storages
 from django.utils import timezone
 
 from django_agent_sessions import usage
-from django_agent_sessions.content import codec
 from django_agent_sessions.integrity import Kind, batch, checker, row_batches
 from django_agent_sessions.models import (
     Blob,
@@ -73,18 +72,6 @@ def the_first_message_was_deleted(store):
 @planted("corrupt")
 def a_payload_was_damaged(store):
     rows(talk(store), 1).update(message=CorruptPayload('{"role": "user", "con'))
-
-
-@planted("unheld-original")
-def an_original_that_was_left_is_damaged(store):
-    found = rows(talk(store), 1)
-    update_content(
-        found,
-        {"redact_message": said("x")},
-        text=codec.neutral_text("x"),
-        redacted_at=timezone.now(),
-    )
-    found.update(message=CorruptPayload("{"))
 
 
 @planted("orphan-result")
@@ -179,25 +166,6 @@ def a_window_is_of_more_messages(store):
     update_content(
         SessionAgent.objects.filter(pk=talk(store).id), {"window": {"kept": [[0, 1]], "tail": 9}}
     )
-
-
-@planted("unhidden")
-def a_redacted_version_was_lost(store):
-    rows(talk(store), 1).update(redacted_at=timezone.now())
-
-
-@planted("unheld-original")
-def an_edits_original_stayed_behind(store):
-    update_content(
-        rows(talk(store), 1), {"redact_message": said("x")}, text=codec.neutral_text("x")
-    )
-
-
-@planted("unheld-original")
-def an_original_was_left_beside_its_mask(store):
-    row = rows(talk(store), 1)
-    redacted = {"message": said("x"), "redact_message": said("y")}
-    update_content(row, redacted, text=codec.neutral_text("y"), redacted_at=timezone.now())
 
 
 @planted("branch")

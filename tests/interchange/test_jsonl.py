@@ -68,11 +68,11 @@ def messages_of(line: dict) -> list:
     return [message["message"] for message in line["agents"][0]["messages"]]
 
 
-def redact_keeping(message_id: int) -> None:
-    """What a redaction of an earlier version could leave: the original beside its mask."""
+def redact(message_id: int) -> None:
+    """Redact a message."""
     update_content(
         SessionMessage.objects.filter(message_id=message_id),
-        {"redact_message": {"role": "user", "content": "[REDACTED]"}},
+        {"message": {"role": "user", "content": "[REDACTED]"}},
         text="[REDACTED]",
         redacted_at=timezone.now(),
     )
@@ -138,7 +138,7 @@ def test_no_column_is_forgotten():
     """A new column must be exported, or be named here with the reason why not."""
     derived = {"text", "has_errors"}
     elsewhere = {"session", "agent", "owner"}
-    as_one_value = {"message", "redact_message"}
+    as_one_value = {"message"}
     # An import makes no forks: nobody there has what these were copied from.
     of_forks = {"forked_from"}
     # By which writers and streams of this database find out what was committed.
@@ -167,7 +167,7 @@ def test_no_column_is_forgotten():
 
 def test_what_was_redacted_is_there_only_as_it_was_redacted(store, agent):
     store.append_many(agent, [{"role": "user", "content": "plantedsecret"}, {"content": "b"}])
-    redact_keeping(0)
+    redact(0)
 
     [line] = exported()
 

@@ -230,7 +230,7 @@ def test_what_was_redacted_is_there_only_as_it_was_redacted(store, agent):
     store.append_many(agent, [{"role": "user", "content": "plantedsecret"}, {"content": "b"}])
     update_content(
         SessionMessage.objects.filter(message_id=0),
-        {"redact_message": {"role": "user", "content": "[REDACTED]"}},
+        {"message": {"role": "user", "content": "[REDACTED]"}},
         redacted_at=timezone.now(),
         text="[REDACTED]",
     )

@@ -30,7 +30,7 @@ def file(tmp_path, store) -> Any:
 
 
 def text() -> str:
-    return str(list(SessionMessage.objects.values("message", "redact_message", "text")))
+    return str(list(SessionMessage.objects.values("message", "text")))
 
 
 @pytest.mark.parametrize("namespace", ["", "another"])

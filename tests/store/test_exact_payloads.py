@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from django_agent_sessions.content import exact_json
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.functions import OctetLength
-from django_agent_sessions.models.stored_text import VISIBLE_TEXT
+from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 from tests.strategies import exactly
 
 pytestmark = pytest.mark.django_db
@@ -44,7 +44,7 @@ def test_a_text_is_read_exactly_wherever_it_stands(agent, store, text):
     assert exactly(list(rows.values_list("message", flat=True))) == exactly(payloads)
     assert exactly([row.message for row in rows]) == exactly(payloads)
     sizes = [len(exact_json.dumps(payload).encode()) for payload in payloads]
-    assert list(rows.values_list(OctetLength(VISIBLE_TEXT), flat=True)) == sizes
+    assert list(rows.values_list(OctetLength(PAYLOAD_TEXT), flat=True)) == sizes
     assert exactly(store.pop(agent)) == exactly(payloads[-1])
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import lzma
 import os
-import re
 import sqlite3
 import subprocess
 import sys
@@ -19,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 RELEASED = sorted(HERE.glob("*.sqlite3.xz"))
 
 
-def run(database: Path, *command: str, status: int = 0) -> str:
+def run(database: Path, *command: str) -> str:
     environment = {
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "tests.upgrades.settings",
@@ -28,7 +27,7 @@ def run(database: Path, *command: str, status: int = 0) -> str:
     done = subprocess.run(
         [sys.executable, "-m", *command], env=environment, capture_output=True, text=True
     )
-    assert done.returncode == status, done.stderr
+    assert done.returncode == 0, done.stderr
     return done.stdout
 
 
@@ -46,10 +45,11 @@ def test_a_released_database_is_upgraded_checked_and_read_as_before(
     database = tmp_path / "upgraded.sqlite3"
     database.write_bytes(lzma.decompress(released.read_bytes()))
     stored = rows(database)
+    for message in stored["agent_sessions_sessionmessage"]:
+        # Its original goes: that release could still show it.
+        message["message"] = message["redact_message"] or message["message"]
     run(database, "django", "migrate", "--verbosity", "0")
-    # One of its messages has a second version, which that release could still show.
-    found = run(database, "django", "agent_sessions_check", status=1)
-    assert re.findall(r"^(?:error|warning) (\S+):", found, re.MULTILINE) == ["unheld-original"]
+    assert "missing" not in run(database, "django", "agent_sessions_check")
     before: Any = json.loads(released.with_suffix("").with_suffix(".json").read_text())
     run(database, "django", "migrate", "agent_sessions", "0001", "--verbosity", "0")
     assert rows(database) == stored

@@ -33,10 +33,10 @@ from django_agent_sessions.models import (
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.stored_text import (
-    VISIBLE_TEXT,
+    PAYLOAD_TEXT,
     StoredText,
+    payload_beginning,
     stored_metadata,
-    visible_beginning,
 )
 
 from . import sidebar
@@ -53,13 +53,13 @@ HEAD = 200_000
 def raw(viewer: Viewer, message: UUID) -> HttpResponse:
     """Return a message's payload as JSON, with ``download`` as a file."""
     rows = _message_row(viewer, message).annotate(
-        stored=VISIBLE_TEXT, beginning=visible_beginning(HEAD)
+        stored=PAYLOAD_TEXT, beginning=payload_beginning(HEAD)
     )
     if viewer.request.GET.get("download"):
         text = exact_json.without_hashes(_get_or_404(rows.values_list("stored", flat=True)))
         viewer.record(message, page="download")
         return serving.attachment(text.encode(), "application/json", f"message-{message}.json")
-    size = _get_or_404(rows.annotate(size=OctetLength(VISIBLE_TEXT)).values_list("size", flat=True))
+    size = _get_or_404(rows.annotate(size=OctetLength(PAYLOAD_TEXT)).values_list("size", flat=True))
     viewer.record(message, page="raw")
     return _json_response(rows, size)
 
@@ -170,7 +170,7 @@ def _json_response(rows: QuerySet[Any], size: int) -> HttpResponse:
 
 
 def _read_payload(viewer: Viewer, message: UUID) -> tuple[Any, str]:
-    rows = _message_row(viewer, message).annotate(stored=VISIBLE_TEXT)
+    rows = _message_row(viewer, message).annotate(stored=PAYLOAD_TEXT)
     stored, dialect = _get_or_404(rows.values_list("stored", "agent__dialect"))
     return decode_payload(stored), dialect
 

@@ -63,10 +63,9 @@ def named_messages(using: str, session: UUID, groups: ScopeGroups) -> dict[UUID,
     if not groups.by_message:
         return found
     rows = SessionMessage.objects.using(using).filter(session=session, pk__in=groups.by_message)
-    columns = ("pk", "source", "agent__dialect", "message", "redact_message")
-    for key, source, dialect, message, redacted in rows.order_by("pk").values_list(*columns):
+    columns = ("pk", "source", "agent__dialect", "message")
+    for key, source, dialect, current in rows.order_by("pk").values_list(*columns):
         family = found.setdefault(source or key, MessageCopies())
-        current = message if redacted is None else redacted
         scopes = groups.by_message[key]
         family.scopes += scopes
         family.named[key] = current
@@ -131,8 +130,7 @@ class NodeChanges:
             name: str = one.copy.row.dialect  # type: ignore[attr-defined] # an annotation
             if one.message is None or not dialects.get(name).is_of_nodes:
                 continue
-            values = one.copy.values
-            before = values["redact_message"] or values["message"]
+            before = one.copy.values["message"]
             if isinstance(before, dict):
                 found.setdefault(name, []).append((before, one.message.message))
         return cls(found)

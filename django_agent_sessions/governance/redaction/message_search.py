@@ -49,15 +49,10 @@ class MessageSearch:
         for name in copy.columns.ids:
             found.keep_id(getattr(copy.row, name), found.place(name))
         dialect: str = copy.row.dialect  # type: ignore[attr-defined] # an annotation
-        message, redacted = copy.values["message"], copy.values["redact_message"]
-        shown = message if redacted is None else redacted
-        current = self._with_binaries(found, shown, family)
+        current = self._with_binaries(found, copy.values["message"], family)
         changed = self._redact(found, current, dialect, family)
         if changed is current:
-            if shown == message:
-                return found
-            # An original that an earlier redaction left: it goes, whatever it says.
-            found.is_hidden = True
+            return found
         found.is_copy = family is not None and copy.key not in family.named
         found.message = MessageRow(dialect, changed, limited=False)
         # With the message that was read.

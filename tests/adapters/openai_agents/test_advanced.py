@@ -449,7 +449,7 @@ class TestStatements:
             asyncio.run(known.create_branch_from_turn(40, "other"))
             with CaptureQueriesContext(connection) as captured:
                 asyncio.run(known.list_branches())
-        payload = connection.ops.quote_name("redact_message")
+        payload = connection.ops.quote_name("message")
         assert not [query for query in captured.captured_queries if payload in query["sql"]]
 
     def test_making_a_branch_takes_as_many_for_each_length(self, known):

@@ -29,4 +29,4 @@ def media(client, *path, **query):
 def redact(message_id: int, redaction, payload, **columns) -> None:
     rows = SessionMessage.objects.filter(message_id=message_id)
     columns |= {"redacted_at": timezone.now(), "redaction": redaction.pk}
-    update_content(rows, {"redact_message": payload}, **columns)
+    update_content(rows, {"message": payload}, **columns)

@@ -111,7 +111,6 @@ def test_any_conversation_comes_back_exactly(store, file, state, found, gap):
             branch=message["branch"],
             message_id=place * gap,
             message=message["payload"] if redacted is None else redacted,
-            redact_message=redacted,
             redacted_at=None if redacted is None else said,
             redaction=None if redacted is None else uuid4(),
             run_id=message["run_id"],

@@ -11,7 +11,7 @@ from django_agent_sessions.content import dialects
 from django_agent_sessions.content.dialects import Part, PartKind
 from django_agent_sessions.models import MAIN_BRANCH, Branch
 from django_agent_sessions.models.querysets import MessageQuerySet
-from django_agent_sessions.models.stored_text import visible_payload
+from django_agent_sessions.models.stored_text import stored_payload
 from django_agent_sessions.rest.converters import parse_uuid
 from django_agent_sessions.store.contents import mask_on_write
 
@@ -74,7 +74,7 @@ def find_question(rows: MessageQuerySet, incoming: ChatRequest) -> SentBefore | 
         start__lte=OuterRef("message_id"),
     )
     is_kept = Q(branch=MAIN_BRANCH) | Exists(compacted)
-    shown = rows.filter(has_id).filter(is_kept).annotate(shown=visible_payload())
+    shown = rows.filter(has_id).filter(is_kept).annotate(shown=stored_payload())
     columns = "id", "agent_id", "agent__dialect", "redacted_at", "shown", "branch"
     found = shown.order_by("branch", "-id").values_list(*columns).first()
     if found is None:
@@ -109,7 +109,7 @@ def _is_same(incoming: ChatRequest, text: str, parts: tuple[Part, ...]) -> bool:
 
 def _last(rows: MessageQuerySet) -> tuple[str, tuple[Part, ...]]:
     """Return the role and the parts of the last row; empty ones if there is none."""
-    columns: Any = rows.annotate(shown=visible_payload())
+    columns: Any = rows.annotate(shown=stored_payload())
     found = columns.order_by("-id").values_list("role", "agent__dialect", "shown").first()
     return ("", ()) if found is None else (found[0], dialects.get(found[1]).parts(found[2]))
 

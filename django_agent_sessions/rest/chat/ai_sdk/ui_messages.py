@@ -19,7 +19,7 @@ from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.models import SessionAgent
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.session_names import SessionName, read_named
-from django_agent_sessions.models.stored_text import visible_beginning
+from django_agent_sessions.models.stored_text import payload_beginning
 from django_agent_sessions.queries import message_pages
 from django_agent_sessions.queries.message_pages import MessagePreview, MessageQuery
 from django_agent_sessions.rest.serializers.fields import displayable_json, format_datetime
@@ -363,7 +363,7 @@ def _large_results(
     if not agents:
         return frozenset()
     beginnings = scope.messages.filter(pk__in=agents).values_list(
-        "pk", visible_beginning(_BEGINNING_LENGTH)
+        "pk", payload_beginning(_BEGINNING_LENGTH)
     )
     return frozenset(
         key

@@ -23,7 +23,7 @@ from django_agent_sessions.content import codec, exact_json, masking
 from django_agent_sessions.content.dialects import ASSISTANT_UI
 from django_agent_sessions.models import MAIN_BRANCH, SessionMessage
 from django_agent_sessions.models.querysets import MessageQuerySet
-from django_agent_sessions.models.stored_text import StoredText, visible_beginning
+from django_agent_sessions.models.stored_text import StoredText, payload_beginning
 from django_agent_sessions.values.ids import MAX_ID_LENGTH
 
 from . import CLIENT_AGENT_ID
@@ -91,7 +91,7 @@ def find_by_external_ids(rows: MessageQuerySet, *names: str) -> dict[str, Stored
 
 def filter_format(rows: MessageQuerySet, name: str, *, newest: int) -> MessageQuerySet:
     """Return the messages of one format, whose name is ASCII; at least the newest ones."""
-    headed: Any = rows.annotate(head=visible_beginning(HEAD_LENGTH))
+    headed: Any = rows.annotate(head=payload_beginning(HEAD_LENGTH))
     needle = f'"format":"{name}","content":'
     if codec.is_plain():
         plain: MessageQuerySet = headed.filter(head__contains=needle)
@@ -131,7 +131,7 @@ _COLUMNS = ("message_id", "pk", "redacted_at", "agent_id", "now", "before")
 
 def _annotate_heads(rows: MessageQuerySet) -> MessageQuerySet:
     return rows.annotate(
-        now=visible_beginning(_HEAD_LENGTH),
+        now=payload_beginning(_HEAD_LENGTH),
         # The original, because the client knows a message by its id from before a redaction.
         before=StoredText("message", length=_HEAD_LENGTH),
     )
@@ -173,7 +173,7 @@ class Link(NamedTuple):
 
 def thread_links(rows: MessageQuerySet) -> dict[UUID, Link]:
     """Return the ids of messages and of their parents, by primary key; no corrupt ones."""
-    heads = rows.annotate(start=visible_beginning(HEAD_LENGTH)).values_list("pk", "start")
+    heads = rows.annotate(start=payload_beginning(HEAD_LENGTH)).values_list("pk", "start")
     fields = {key: parse_head(start) for key, start in heads.iterator(_OPENED_AT_ONCE)}
     return {
         key: Link(head["id"], parent if isinstance(parent := head.get("parent_id"), str) else None)

@@ -19,10 +19,10 @@ from django_agent_sessions.models.fields import CorruptPayload, ExactJSONField
 from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.querysets import MessageQuerySet
 from django_agent_sessions.models.stored_text import (
-    VISIBLE_TEXT,
+    PAYLOAD_TEXT,
     OpenedTextField,
-    visible_beginning,
-    visible_payload,
+    payload_beginning,
+    stored_payload,
 )
 from django_agent_sessions.queries.message_pages import TEXT_BEGINNING_LENGTH
 from django_agent_sessions.rest.chat.ai_sdk.ui_messages import UIMessage, page_of
@@ -45,7 +45,7 @@ def client_messages(agent: UUID | None, using: str) -> MessageQuerySet:
 
 def oldest_message(rows: MessageQuerySet) -> tuple[UUID, str | None] | None:
     """Return the key and the parent's id of the oldest message."""
-    start = visible_beginning(HEAD_LENGTH)
+    start = payload_beginning(HEAD_LENGTH)
     first = rows.annotate(start=start).values_list("pk", "start").first()
     return None if first is None else (first[0], parse_head(first[1]).get("parent_id"))
 
@@ -66,7 +66,7 @@ def message_page(
     if name is not None:
         page_rows = filter_format(page_rows, name, newest=limit)
     figures = list(
-        page_rows.annotate(size=OctetLength(VISIBLE_TEXT))
+        page_rows.annotate(size=OctetLength(PAYLOAD_TEXT))
         .order_by("-message_id")
         .values_list("pk", "message_id", "created_at", "updated_at", "external_id", "size")[:limit]
     )
@@ -109,12 +109,12 @@ def _payloads(
             room -= size
     large = When(pk__in=too_large, then=Value(None))
     heads = When(pk__in=too_large, then=Substr("text", 1, TEXT_BEGINNING_LENGTH))
-    starts = When(pk__in=too_large, then=visible_beginning(HEAD_LENGTH))
+    starts = When(pk__in=too_large, then=payload_beginning(HEAD_LENGTH))
     values = (
         rows.order_by()
         .filter(pk__in=[key for key, *_ in figures])
         .annotate(
-            payload=Case(large, default=visible_payload(), output_field=ExactJSONField(null=True)),
+            payload=Case(large, default=stored_payload(), output_field=ExactJSONField(null=True)),
             head=Case(heads, default=Value(""), output_field=TextField()),
             start=Case(starts, default=Value(""), output_field=OpenedTextField(HEAD_LENGTH)),
         )
@@ -129,7 +129,7 @@ def _payloads(
 
 
 def _hidden_head(rows: MessageQuerySet, key: Any) -> str:
-    payload = rows.order_by().filter(pk=key).values_list(visible_payload(), flat=True).first()
+    payload = rows.order_by().filter(pk=key).values_list(stored_payload(), flat=True).first()
     return dialects.get(ASSISTANT_UI).summary(payload).text[:TEXT_BEGINNING_LENGTH]
 
 

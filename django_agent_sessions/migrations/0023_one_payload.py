@@ -1,0 +1,59 @@
+from django.db import migrations
+
+from django_agent_sessions.sql.triggers import HOLD
+
+_TABLE = "agent_sessions_sessionmessage"
+_HELD = (
+    f"SELECT COUNT(*) FROM {_TABLE} WHERE redact_message <> message AND session_id IN "  # noqa: S608
+    "(SELECT id FROM agent_sessions_session WHERE legal_hold)"
+)
+
+
+def keep_redacted_versions(apps, schema_editor):
+    """Overwrite what is not shown of a redacted message."""
+    connection = schema_editor.connection
+    with connection.cursor() as cursor:
+        cursor.execute(_HELD)
+        (held,) = cursor.fetchone()
+        if held:
+            raise RuntimeError(
+                f"{held} messages of sessions under legal hold have an original beside their "
+                "redacted version, and this migration would remove it: export these sessions with "
+                "the release that wrote them and release them, then migrate again"
+            )
+        cursor.execute(
+            f"UPDATE {_TABLE} SET message = redact_message, "  # noqa: S608
+            "redacted_at = COALESCE(redacted_at, updated_at) "
+            "WHERE redact_message IS NOT NULL AND (redact_message <> message OR redacted_at IS NULL)"
+        )
+
+
+def restore_redacted_versions(apps, schema_editor):
+    with schema_editor.connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE {_TABLE} SET redact_message = message WHERE redacted_at IS NOT NULL"  # noqa: S608
+        )
+
+
+def create_trigger(apps, schema_editor):
+    """Replace a trigger that names the column, which PostgreSQL would not drop."""
+    if schema_editor.connection.vendor == "postgresql":
+        for trigger in HOLD:
+            if trigger.table == _TABLE:
+                schema_editor.execute(trigger.create, params=None)
+
+
+class Migration(migrations.Migration):
+    dependencies = [("agent_sessions", "0022_whole_payloads")]
+
+    operations = [
+        migrations.RunPython(
+            keep_redacted_versions,
+            restore_redacted_versions,
+            hints={"model_name": "sessionmessage"},
+        ),
+        migrations.RunPython(
+            create_trigger, migrations.RunPython.noop, hints={"model_name": "sessionmessage"}
+        ),
+        migrations.RemoveField(model_name="sessionmessage", name="redact_message"),
+    ]
