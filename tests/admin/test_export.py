@@ -3,16 +3,19 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
-from django.test import Client
+from django.db import connections
+from django.test import AsyncClient, Client
 from django.urls import reverse
 
 from django_agent_sessions.content import exact_json
-from django_agent_sessions.models import AuditEvent
+from django_agent_sessions.models import AuditEvent, Session
 
 pytestmark = pytest.mark.django_db
 
@@ -211,3 +214,22 @@ def test_exporting_ones_own_conversation_is_recorded_too(signed_in, clerk, talk)
     body(signed_in.post(url_of(talk), {"form": "jsonl"}))
 
     assert AuditEvent.objects.get().action == AuditEvent.Action.EXPORTED
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_an_export_streams_under_asgi(store):
+    session = await store.aopen("talk")
+    agent = await store.agents.aopen(session)
+    await store.aappend_many(agent, [{"role": "user", "content": "x" * 100_000}] * 3)
+    admin = await get_user_model().objects.acreate_superuser("root")
+    client = AsyncClient()
+    await client.aforce_login(admin)
+
+    response: Any = await client.post(url_of(session), {"form": "jsonl"})
+
+    assert response.is_async
+    pieces = [piece async for piece in response.streaming_content]
+    # The thread that serves sync code outlives the test.
+    await sync_to_async(connections.close_all)()
+    assert len(pieces) > 2
+    assert b"".join(pieces).count(b"x" * 100_000) == 3

@@ -416,8 +416,7 @@ def stored_bytes(owner: Any) -> int:
     sessions = Session.objects.filter(owner=owner).values_list("pk", flat=True)
     total = sum(Blob.objects.filter(session__in=list(sessions)).values_list("size", flat=True))
     for session in sessions:
-        shown = "COALESCE(redact_message, message)"
-        total += sum(len(payload.encode()) for payload in _texts(SessionMessage, session, shown))
+        total += _bytes(SessionMessage, session, "message")
         for name in ("state", "conversation_manager_state", "internal_state"):
             total += _bytes(SessionAgent, session, name)
         total += sum(_bytes(Snapshot, session, name) for name in ("document", "messages"))

@@ -339,44 +339,6 @@ def leave_originals() -> None:
         update_content(SessionMessage.objects.filter(pk=row.pk), {"message": original})
 
 
-def test_an_original_that_was_left_is_shown_by_nothing(store):
-    session = plant(store)
-    redact(session.id, Find(SECRET), reason="r")
-    leave_originals()
-
-    assert columns_containing(SECRET) == ["agent_sessions_sessionmessage.message"]
-    for name in ("strands", "openai"):
-        agent = store.agents.find(session, name)
-        assert SECRET not in str(store.payloads(agent)).lower()
-        for record in store.messages.list(agent):
-            assert SECRET not in str(record.content).lower()
-            assert SECRET not in str(store.messages.find(agent, record.message_id).content).lower()
-
-
-@pytest.mark.parametrize(
-    "scopes",
-    [
-        lambda keys: [Find("something else")],
-        lambda keys: [Find(SECRET, message=key) for key in keys],
-        lambda keys: [WholeMessage(key) for key in keys],
-    ],
-    ids=["find", "find in messages", "whole messages"],
-)
-def test_the_next_redaction_takes_the_originals_that_were_left(upstream_sqlite, store, scopes):
-    session = plant(store)
-    redact(session.id, Find(SECRET), reason="r")
-    redacted = SessionMessage.objects.filter(redacted_at__isnull=False)
-    keys = list(redacted.values_list("pk", flat=True))
-    leave_originals()
-
-    redact(session.id, *scopes(keys), reason="r")
-
-    assert columns_containing(SECRET) == columns_containing(SECRET.upper()) == []
-    assert files_containing(SECRET) == []
-    epoch = Session.objects.get().redaction_epoch
-    assert redact(session.id, *scopes(keys), reason="r").epoch == epoch
-
-
 # --- how much --------------------------------------------------------------------------------
 
 

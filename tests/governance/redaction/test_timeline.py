@@ -26,7 +26,6 @@ from django_agent_sessions.models import (
     HeldCopy,
     Session,
     SessionAgent,
-    SessionMessage,
     Snapshot,
     StoredObject,
     StoredPart,
@@ -369,21 +368,6 @@ def test_another_form_that_a_guardrail_takes_away_under_a_hold_is_kept_until_the
 
     release(agent.session, reason="over")
     assert found_in_database(SECRET) == []
-
-
-def test_an_original_that_was_left_is_in_no_fork_and_on_no_new_branch(store):
-    session = store.open("s")
-    agent = store.agents.open(session, dialect="strands")
-    store.append_many(agent, [user("a"), user(SECRET), user("c")])
-    redact(session.id, Find(SECRET), reason="r")
-    left = SessionMessage.objects.filter(pk=spot(agent, 0, 1).pk)
-    update_content(left, {"message": user(SECRET)})
-
-    store.sessions.fork(session)
-    store.branches.rewind(agent, 1)
-
-    holding = [row.pk for row in SessionMessage.objects.all() if SECRET in json.dumps(row.message)]
-    assert holding == [spot(agent, 0, 1).pk]
 
 
 # --- whatever was done before ---------------------------------------------------------------------
