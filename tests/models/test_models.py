@@ -173,3 +173,22 @@ def test_every_reference_to_a_user_works_across_databases():
             if field.related_model is user:
                 assert isinstance(field, UserKey), field
                 assert getattr(field.remote_field.on_delete, "lazy_sub_objs", False), field
+
+
+def test_a_messages_redacted_version_is_its_payload(store, agent):
+    said, gone = {"role": "user", "content": "a"}, {"role": "user", "content": "[gone]"}
+    stored = {"agent_id": agent.id, "session_id": agent.session, "message": said}
+
+    row = SessionMessage.objects.create(**stored, message_id=0)
+    assert (row.message, row.redact_message) == (said, None)
+    row.redact_message = None
+    assert row.message == said
+    row.redact_message = gone
+    row.save()
+    SessionMessage.objects.create(**stored, message_id=1, redact_message=gone)
+
+    for row in SessionMessage.objects.filter(redacted_at__isnull=False):
+        assert row.message == row.redact_message == gone
+    assert [row.redact_message for row in SessionMessage.objects.all()] == [gone, gone]
+    store.messages.update(agent, 0, said, epoch=store.get("session-1").redaction_epoch)
+    assert SessionMessage.objects.get(message_id=0).redact_message == said

@@ -57,6 +57,21 @@ def test_a_released_database_is_upgraded_checked_and_read_as_before(
     assert json.loads(run(database, "tests.upgrades.released", "read")) == before
 
 
+# Over a second: each command is a process of its own.
+def test_an_original_of_a_held_session_is_not_removed_by_an_upgrade(tmp_path, other_process):
+    database = tmp_path / "upgraded.sqlite3"
+    database.write_bytes(lzma.decompress((HERE / "0.1.0.sqlite3.xz").read_bytes()))
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("UPDATE agent_sessions_session SET legal_hold = 1")
+    stored = rows(database)["agent_sessions_sessionmessage"]
+
+    with pytest.raises(AssertionError, match="1 messages of sessions under legal hold"):
+        run(database, "django", "migrate", "--verbosity", "0")
+
+    run(database, "django", "migrate", "agent_sessions", "0001", "--verbosity", "0")
+    assert rows(database)["agent_sessions_sessionmessage"] == stored
+
+
 def rows(database: Path) -> dict[str, list[dict[str, Any]]]:
     """Read all rows of our tables."""
     with closing(sqlite3.connect(database)) as connection:
