@@ -19,5 +19,5 @@ def text_of(row: SessionMessage) -> str:
     if not codec.hides_text():
         return row.text
     assert row.text == ""
-    payload = row.message if row.redact_message is None else row.redact_message
+    payload = row.message
     return dialects.get(row.agent.dialect).summary(payload).text

@@ -66,7 +66,7 @@ def _session(row: Any) -> dict[str, Any]:
 
 
 def _text(row: SessionMessage, agent: str) -> dict[str, Any]:
-    payload: Any = row.message if row.redact_message is None else row.redact_message
+    payload: Any = row.message
     return {
         "id": row.pk,
         "session": row.session_id,

@@ -73,7 +73,7 @@ def stored(talk: Speaking) -> dict[tuple[UUID, int], tuple[UUID, int, str]]:
     found = {}
     for agent in SessionAgent.objects.filter(session=talk.id):
         for row in agent.messages.filter(branch=0):
-            content = row.redact_message or row.message
+            content = row.message
             shown = (row.pk, row.revision, content["content"][0]["text"])
             found[agent.pk, row.message_id] = shown
     return found
