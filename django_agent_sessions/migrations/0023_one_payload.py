@@ -3,17 +3,18 @@ from django.db import migrations
 from django_agent_sessions.sql.triggers import HOLD
 
 _TABLE = "agent_sessions_sessionmessage"
-_HELD = (
-    f"SELECT COUNT(*) FROM {_TABLE} WHERE redact_message <> message AND session_id IN "  # noqa: S608
-    "(SELECT id FROM agent_sessions_session WHERE legal_hold)"
-)
 
 
 def keep_redacted_versions(apps, schema_editor):
     """Overwrite what is not shown of a redacted message."""
     connection = schema_editor.connection
+    # A collation of MariaDB takes other letters for the same.
+    binary = "BINARY " if connection.vendor == "mysql" else ""
     with connection.cursor() as cursor:
-        cursor.execute(_HELD)
+        cursor.execute(
+            f"SELECT COUNT(*) FROM {_TABLE} WHERE redact_message <> {binary}message "  # noqa: S608
+            "AND session_id IN (SELECT id FROM agent_sessions_session WHERE legal_hold)"
+        )
         (held,) = cursor.fetchone()
         if held:
             raise RuntimeError(
@@ -23,8 +24,7 @@ def keep_redacted_versions(apps, schema_editor):
             )
         cursor.execute(
             f"UPDATE {_TABLE} SET message = redact_message, "  # noqa: S608
-            "redacted_at = COALESCE(redacted_at, updated_at) "
-            "WHERE redact_message IS NOT NULL AND (redact_message <> message OR redacted_at IS NULL)"
+            "redacted_at = COALESCE(redacted_at, updated_at) WHERE redact_message IS NOT NULL"
         )
 
 
