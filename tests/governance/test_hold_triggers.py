@@ -40,7 +40,6 @@ WAYS = {
         for model in TABLES
     },
     "payload": "UPDATE agent_sessions_sessionmessage SET message = '{}'",
-    "redacted version": "UPDATE agent_sessions_sessionmessage SET redact_message = '{}'",
     "text": "UPDATE agent_sessions_sessionmessage SET text = 'changed'",
     "title": "UPDATE agent_sessions_session SET title = 'Changed'",
     "metadata": "UPDATE agent_sessions_session SET metadata = '{}'",
