@@ -22,9 +22,18 @@ else:
     _ModelAdmin = admin.ModelAdmin
 
 
+_ASKED = "_agent_sessions_asked"
+"""The attribute of a request with its answers, and the user whom they are for."""
+
+
 def reach(request: HttpRequest, *allowed: SessionPermission) -> SessionReach:
-    """Return the sessions in which the user has all of these permissions."""
-    return reach_of(request.user, *allowed)
+    """Return the sessions in which the user has all of these permissions, asked once a request."""
+    asked: dict[Any, tuple[Any, SessionReach]] = vars(request).setdefault(_ASKED, {})
+    user, reached = asked.get(allowed, (None, None))
+    if reached is None or user is not request.user:
+        reached = reach_of(request.user, *allowed)
+        asked[allowed] = request.user, reached
+    return reached
 
 
 def may(request: HttpRequest, *allowed: SessionPermission, session: Session | None = None) -> bool:
