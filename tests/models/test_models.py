@@ -185,7 +185,8 @@ def test_a_messages_redacted_version_is_its_payload(store, agent):
     assert row.message == said
     row.redact_message = gone
     row.save()
-    SessionMessage.objects.create(**stored, message_id=1, redact_message=gone)
+    redacted = {"redact_message": gone}
+    SessionMessage.objects.create(**stored, message_id=1, **redacted)
 
     for row in SessionMessage.objects.filter(redacted_at__isnull=False):
         assert row.message == row.redact_message == gone
