@@ -88,6 +88,18 @@ def value_is(name: str, key: str, column: str, value: Any) -> Q:
     return Q(HasTypeOf(key, column, value), **{name: value})
 
 
+class TypedText(Value):
+    """A text that PostgreSQL is told the type of.
+
+    With ``server_side_binding`` a parameter has the type that its place asks for, and some places,
+    such as an argument of ``CONCAT``, ask for none.
+    """
+
+    def as_postgresql(self, compiler: Any, connection: Any) -> Any:
+        sql, params = self.as_sql(compiler, connection)
+        return f"{sql}::text", params
+
+
 class OctetLength(Func):
     """Bytes of a text. PostgreSQL returns them without fetching a long (TOASTed) text."""
 
@@ -111,7 +123,9 @@ class Joined(Func):
     output_field = TextField()
 
     def __init__(self, separator: str, *texts: Any, **extra: Any) -> None:
-        given = [part for text in texts for part in (Value(separator), Coalesce(text, Value("")))]
+        given: list[Any] = []
+        for text in texts:
+            given += (TypedText(separator), Coalesce(text, TypedText("")))
         super().__init__(*given[1:], **extra)
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:

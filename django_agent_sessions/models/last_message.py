@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
 from django.db import models
-from django.db.models import Case, F, OuterRef, Q, Subquery, Value, When
+from django.db.models import Case, F, OuterRef, Q, Subquery, When
 from django.db.models.functions import Concat, Substr
 from django.db.models.lookups import LessThanOrEqual
 
 from django_agent_sessions.content import codec, dialects
 
 from .fields import decode_payload
-from .functions import OctetLength
+from .functions import OctetLength, TypedText
 from .stored_text import PAYLOAD_TEXT, StoredText, opened_text
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def _beginning() -> Any:
     # Encryption leaves the column `text` empty.
     payload = StoredText("message", output_field=_TextField())
     is_sealed = Q(text="") & LessThanOrEqual(OctetLength(PAYLOAD_TEXT), _MAX_SEALED)
-    sealed = Concat(F("agent__dialect"), Value(_SEPARATOR), payload, output_field=_TextField())
+    sealed = Concat(F("agent__dialect"), TypedText(_SEPARATOR), payload, output_field=_TextField())
     return Case(
         When(is_sealed, then=sealed),
-        default=Concat(Value(_SEPARATOR), text, output_field=_TextField()),
+        default=Concat(TypedText(_SEPARATOR), text, output_field=_TextField()),
         output_field=_SealedBeginningField(),
     )

@@ -12,8 +12,10 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from django.db.models import F, Model, TextField, Value
+from django.db.models import F, Model, TextField
 from django.db.models.functions import Coalesce, Concat, Left
+
+from .functions import TypedText
 
 if TYPE_CHECKING:
     from django_agent_sessions import models as tables
@@ -44,10 +46,10 @@ def remember_removed(
         # The one that was first in its conversation was the last to go.
         last = sorted(found, key=itemgetter(2))
         entries = "".join(f"{key.hex}{position:08x}" for _, key, position in last)
-        earlier = Coalesce(F("removed_messages"), Value(""), output_field=TextField())
+        earlier = Coalesce(F("removed_messages"), TypedText(""), output_field=TextField())
         agents._base_manager.using(using).filter(pk=agent).update(
             removed_messages=Left(
-                Concat(Value(entries), earlier, output_field=TextField()), MAX_REMOVED * _LENGTH
+                Concat(TypedText(entries), earlier, output_field=TextField()), MAX_REMOVED * _LENGTH
             )
         )
 

@@ -18,7 +18,7 @@ from django_agent_sessions.content.dialects.redaction import mask
 from django_agent_sessions.exceptions import EncryptionError
 
 from .fields import decode_payload
-from .functions import Joined, OctetLength
+from .functions import Joined, OctetLength, TypedText
 from .stored_text import PAYLOAD_TEXT, StoredText, opened_text
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def opening_text() -> Case:
         first = first.exclude(text__in=("", mask()))
     said: Any = _key_role_and_text()
     if not is_plain:
-        said = Replace(said, Value(_NEXT), Value(" "), output_field=_TextField())
+        said = Replace(said, TypedText(_NEXT), TypedText(" "), output_field=_TextField())
     first = without_tool_results(first).values(said=said)
     found = [Subquery(first[place : place + 1]) for place in range(1 if is_plain else _MAX_OPENED)]
     texts = found[0] if is_plain else Joined(_NEXT, *found)
@@ -179,17 +179,19 @@ def _messages(session: Any) -> Any:
 
 def _key_role_and_text() -> Concat:
     """Return a message's key, role, dialect if it is sealed, and text, in one column."""
-    text: Any = Concat(Value(_SEPARATOR), Substr("text", 1, _LENGTH))
+    text: Any = Concat(TypedText(_SEPARATOR), Substr("text", 1, _LENGTH))
     if not codec.is_plain():
         payload = StoredText("message", output_field=_TextField())
-        sealed = Concat(F("agent__dialect"), Value(_SEPARATOR), payload, output_field=_TextField())
+        sealed = Concat(
+            F("agent__dialect"), TypedText(_SEPARATOR), payload, output_field=_TextField()
+        )
         is_sealed = Q(text="") & LessThanOrEqual(OctetLength(PAYLOAD_TEXT), _MAX_SEALED)
         text = Case(When(is_sealed, then=sealed), default=text, output_field=_TextField())
     return Concat(
         Cast("pk", _TextField()),
-        Value(_SEPARATOR),
+        TypedText(_SEPARATOR),
         F("role"),
-        Value(_SEPARATOR),
+        TypedText(_SEPARATOR),
         text,
         output_field=_TextField(),
     )

@@ -29,7 +29,7 @@ from django.db.models.lookups import GreaterThan, GreaterThanOrEqual, LessThan
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.fields import ExactJSONField
-from django_agent_sessions.models.functions import OctetLength
+from django_agent_sessions.models.functions import OctetLength, TypedText
 from django_agent_sessions.models.stored_text import PAYLOAD_TEXT, stored_payload
 
 MESSAGES_PER_PAGE = 50
@@ -289,7 +289,7 @@ def read_payloads(
                     pk__in=[row.id for row in missing if not row.read],
                     then=Substr("text", 1, TEXT_BEGINNING_LENGTH),
                 ),
-                default=Value(""),
+                default=TypedText(""),
                 output_field=TextField(),
             ),
         )

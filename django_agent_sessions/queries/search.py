@@ -29,7 +29,7 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import ConfigurationError, EncryptedSearchError
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
-from django_agent_sessions.models.functions import OctetLength
+from django_agent_sessions.models.functions import OctetLength, TypedText
 from django_agent_sessions.models.querysets import SessionQuerySet
 from django_agent_sessions.models.session_names import SessionName, session_key
 
@@ -200,7 +200,7 @@ def excerpt_of(query: str, column: str = "text") -> Func:
     The match is that of the whole query if the text contains it, otherwise of its first word.
     """
     places = [
-        NullIf(StrIndex(Lower(column), Lower(Value(text))), Value(0))
+        NullIf(StrIndex(Lower(column), Lower(TypedText(text))), Value(0))
         for text in (query.strip(), *query_terms(query)[:1])
     ]
     place = Coalesce(*places, Value(1))
@@ -272,7 +272,7 @@ def _match_condition(query: str, configuration: str | None) -> Any:
     if configuration is None:
         return contains_terms("text", query)
     text_query = Func(
-        Value(query),
+        TypedText(query),
         template=f"websearch_to_tsquery('{configuration}'::regconfig, %(expressions)s)",
     )
     return _Match(TsVector("text", configuration=configuration), text_query)

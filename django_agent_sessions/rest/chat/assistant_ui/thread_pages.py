@@ -16,7 +16,7 @@ from django_agent_sessions.content.blob_refs import BlobRef, references, resolve
 from django_agent_sessions.content.dialects import ASSISTANT_UI, displayable
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, ExactJSONField
-from django_agent_sessions.models.functions import OctetLength
+from django_agent_sessions.models.functions import OctetLength, TypedText
 from django_agent_sessions.models.querysets import MessageQuerySet
 from django_agent_sessions.models.stored_text import (
     PAYLOAD_TEXT,
@@ -115,8 +115,8 @@ def _payloads(
         .filter(pk__in=[key for key, *_ in figures])
         .annotate(
             payload=Case(large, default=stored_payload(), output_field=ExactJSONField(null=True)),
-            head=Case(heads, default=Value(""), output_field=TextField()),
-            start=Case(starts, default=Value(""), output_field=OpenedTextField(HEAD_LENGTH)),
+            head=Case(heads, default=TypedText(""), output_field=TextField()),
+            start=Case(starts, default=TypedText(""), output_field=OpenedTextField(HEAD_LENGTH)),
         )
         .values_list("pk", "payload", "head", "role", "start")
     )
