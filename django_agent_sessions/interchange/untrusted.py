@@ -10,6 +10,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from django_agent_sessions.content.json_values import has_more_values
+from django_agent_sessions.values.ids import is_primary_key
 
 MAX_INTEGER = 2**30
 """The largest accepted integer, which leaves room for counting on in every database."""
@@ -67,6 +68,6 @@ def _is_valid_reference(value: Any) -> bool:
 
 def valid_key(value: Any, now: datetime) -> UUID | None:
     """Return a valid UUIDv7 key, else None. A future key would sort after new messages."""
-    if not isinstance(value, UUID) or value.version != 7:
+    if not isinstance(value, UUID) or not is_primary_key(value):
         return None
     return value if (value.int >> 80) / 1000 <= now.timestamp() + 1 else None

@@ -55,6 +55,11 @@ def id_for_time(moment: datetime, place: int) -> UUID:
     return UUID(int=first_id_for_time(moment).int | random)
 
 
+def is_primary_key(key: UUID) -> bool:
+    """Return whether a UUID has the form of a primary key, whether a row has it or not."""
+    return key.version == 7
+
+
 def first_id_for_time(moment: datetime) -> UUID:
     """Return the smallest primary key with this creation time, for range queries by key."""
     aware = moment.astimezone() if moment.tzinfo is None else moment

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
-from uuid import RFC_4122, UUID
+from uuid import RFC_4122, UUID, uuid4
 
 import pytest
 
@@ -12,6 +12,7 @@ from django_agent_sessions.values.ids import (
     MAX_ID_LENGTH,
     first_id_for_time,
     id_for_time,
+    is_primary_key,
     new_id,
     time_of_id,
     validate_id,
@@ -73,6 +74,8 @@ def test_new_ids_are_uuids_of_version_7_in_order_of_time():
 
     assert (first.version, first.variant) == (7, RFC_4122)
     assert first < second
+    assert is_primary_key(first)
+    assert not is_primary_key(uuid4())
     assert len({new_id() for _ in range(10_000)}) == 10_000
 
 

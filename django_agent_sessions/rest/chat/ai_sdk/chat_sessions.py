@@ -33,7 +33,7 @@ from django_agent_sessions.rest.pagination import BEFORE, id_parameter, page_siz
 from django_agent_sessions.rest.problems import Conflict
 from django_agent_sessions.rest.streaming import StreamingAPI
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.values.ids import new_id, validate_id
+from django_agent_sessions.values.ids import is_primary_key, new_id, validate_id
 
 from .answers import Answer
 from .chat import Chat, ChatRequest
@@ -61,7 +61,11 @@ class ChatSessionAPI(StreamingAPI):
         return await bridge.run_async(lambda: function(*args), using=self.using)
 
     def open_chat(self, incoming: ChatRequest) -> tuple[Chat, Answer]:
-        """Return the user's session with the client's id, or a new one, and its answer's state."""
+        """Return the user's session with the client's id, or a new one, and its answer's state.
+
+        A client's id of the form of a primary key creates no session: it is that of a session which
+        the user may not write to, or never was one. Both are a 404.
+        """
         user = owner = self.request.user
         namespace = self.namespace or ""
         store = SessionStore(owner=user, namespace=namespace, using=self.using)
@@ -76,6 +80,9 @@ class ChatSessionAPI(StreamingAPI):
             owner = user if self.owns(session) else store_owner(session)
             quotas.check_bytes(session.owner_id, self.body_size, self.using)
         except Http404:
+            pk = parse_uuid(incoming.id)
+            if pk is not None and is_primary_key(pk):
+                raise
             if incoming.is_known:
                 raise Conflict(Refusal.EDITED.value) from None
             quotas.check_bytes(user.pk, self.body_size, self.using)
@@ -166,19 +173,22 @@ class ChatSessionAPI(StreamingAPI):
         return session
 
     def find_session(self, sessions: Callable[..., SessionQuerySet], key: str) -> Session:
-        """Return a session by the client's id, or by its primary key.
+        """Return a session by its primary key, or by the client's id.
 
+        The key comes first: an id that the client chose must not hide a session in reach.
         ``sessions`` returns those in reach, and takes look-ups by a primary key.
         """
         try:
             validate_id(key, "id")
         except InvalidIdError:
             raise Http404 from None
-        # Clients' ids are unique per user only.
-        rows = sessions().filter(owned_by_viewer(self.request.user), external_id=key)
-        row = self.with_role(rows.defer("metadata", "origin")).first()
-        if row is None and (pk := parse_uuid(key)) is not None:
+        row = None
+        if (pk := parse_uuid(key)) is not None:
             row = self.with_role(sessions(pk=pk).defer("metadata", "origin")).first()
+        if row is None:
+            # Clients' ids are unique per user only.
+            rows = sessions().filter(owned_by_viewer(self.request.user), external_id=key)
+            row = self.with_role(rows.defer("metadata", "origin")).first()
         if row is None:
             raise Http404
         return row

@@ -14,11 +14,12 @@ from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpResponse
 from django.urls import URLPattern, path
-from rest_framework.exceptions import APIException
+from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.response import Response
 
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.roles import has_role
+from django_agent_sessions.rest.access import SCOPE
 from django_agent_sessions.rest.base import ThrottleScope
 from django_agent_sessions.rest.events import EventStreamRenderer
 from django_agent_sessions.rest.login_check import LoginCheck
@@ -117,6 +118,11 @@ class ChatView(ChatSessionAPI):
 
     async def post(self, request: Any, chat: str = "") -> Any:
         """Answer a message, or stop an answer."""
+        if SCOPE in request.query_params:
+            # A permission to read other users' sessions is none to chat in them.
+            raise ValidationError(
+                {SCOPE: ["A POST has no scope: only messages are read with one."]}
+            )
         if self.route == STOP:
             return await self._stop(chat)
         incoming = await self.in_thread(self._read)

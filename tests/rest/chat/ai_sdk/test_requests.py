@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from urllib.parse import quote
-from uuid import uuid4
+from uuid import uuid1, uuid4
 
 import httpx
 import pytest
@@ -18,6 +18,7 @@ from django_agent_sessions.rest.chat.ai_sdk.chat import (
     parse_chat_request,
 )
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.ids import new_id
 from tests.admin.people import grant
 
 from .clients import body, chunks, parts, until
@@ -26,6 +27,9 @@ PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 30
 
 
 LIMITS = MessageLimits(100, 1, 100, FORMATS)
+
+ANSWERED = [{}, {"messageId": "an-answer"}]
+"""What a client adds to a message: nothing, or the id of the answer to it that failed."""
 
 
 def data_url(data: bytes, media_type: str) -> str:
@@ -132,12 +136,91 @@ def test_a_stranger_finds_a_session_no_more_than_a_missing_one(browser, stranger
         assert {answer.status_code for answer in answers} == {expected}
         assert len({answer.content for answer in answers}) == 1
 
-    # Whatever the id of a stranger's session is, it names a new one of one's own.
-    for chat in ("c-1", key):
-        told = parts(stranger.ask("strands", chat, "recall"))[1]["text"]
-        assert told == 'I was told: ["recall"]'
+    # Whatever a stranger calls a session, one's own has the same name.
+    told = parts(stranger.ask("strands", "c-1", "recall"))[1]["text"]
+    assert told == 'I was told: ["recall"]'
     assert Session.objects.filter(owner=ada).count() == 1
     assert SessionMessage.objects.filter(session__owner=ada).count() == 2
+
+
+@pytest.mark.parametrize("who", ["stranger", "removed reader", "removed writer", "staff"])
+def test_a_session_out_of_reach_gets_no_shadow_of_somebody_else(browser, stranger, bob, who):
+    """What is posted to its key is refused until its owner shares it, and is stored in it then."""
+    browser.ask("strands", "c-1", "Hello")
+    session = Session.objects.get()
+    if who == "staff":
+        grant(bob, "read_transcript")
+        grant(bob, "view_session")
+    elif who != "stranger":
+        sharing.add_participant(session.pk, bob, who.removeprefix("removed "))
+        sharing.remove_participant(session.pk, bob)
+
+    names = [str(session.pk), session.pk.hex, f"urn:uuid:{session.pk.hex.upper()}", str(new_id())]
+    refused = [stranger.post("strands", name, "Hi", **more) for name in names for more in ANSWERED]
+    assert {answer.status_code for answer in refused} == {404}
+    assert len({answer.content for answer in refused}) == 1
+    assert Session.objects.count() == 1
+    assert SessionMessage.objects.count() == 2
+
+    sharing.add_participant(session.pk, bob, "reader")
+    assert stranger.post("strands", names[0], "Hi").status_code == 403
+    sharing.add_participant(session.pk, bob, "writer")
+    stranger.ask("strands", names[0], "Now I may")
+    assert Session.objects.count() == 1
+    rows = SessionMessage.objects.filter(session=session).order_by("pk")
+    assert [row.author for row in rows] == ["", "", str(bob.pk), ""]
+    for one in (browser, stranger):
+        assert said(one.messages("strands", names[0])) == ["Hello", "Now I may"]
+
+
+def said(messages):
+    return [one["parts"][0]["text"] for one in messages if one["role"] == "user"]
+
+
+def test_a_key_comes_before_a_clients_id(browser, stranger, bob):
+    """A chat may have been named by the key of another session before this was refused."""
+    browser.ask("strands", "c-1", "Hello")
+    session = Session.objects.get()
+    key = str(session.pk)
+    own = SessionStore(owner=bob).create("own", external_id=key)
+    stranger.ask("strands", key, "To myself")
+    assert said(stranger.messages("strands", key)) == ["To myself"]
+
+    grant(bob, "read_transcript")
+    grant(bob, "view_session")
+    assert said(stranger.messages("strands", key, scope="all")) == ["Hello"]
+    sharing.add_participant(session.pk, bob, "writer")
+    stranger.ask("strands", key, "To all")
+    for chat in (key, session.pk.hex):
+        assert said(stranger.messages("strands", chat)) == ["Hello", "To all"]
+    assert said(stranger.messages("strands", str(own.id))) == ["To myself"]
+
+
+def test_a_clients_own_uuid_is_no_key(browser):
+    for chat in (str(uuid4()), uuid4().hex, str(uuid1())):
+        browser.ask("strands", chat, "Hello")
+        assert said(browser.messages("strands", chat)) == ["Hello"]
+    assert Session.objects.count() == 3
+
+
+def test_a_key_of_another_namespace_is_unknown(browser):
+    browser.ask("api/support", "c-1", "Hello")
+    key = str(Session.objects.get().pk)
+    assert browser.post("api/research", key, "Hello").status_code == 404
+    assert Session.objects.count() == 1
+
+
+@pytest.mark.parametrize("scope", ["all", "own", "shared", "x"])
+def test_a_post_has_no_scope(browser, stranger, bob, scope):
+    browser.ask("strands", "c-1", "Hello")
+    key = Session.objects.get().pk
+    sharing.add_participant(key, bob, "writer")
+    for path in (f"strands?scope={scope}", f"strands/{key}/stop?scope={scope}"):
+        refused = stranger.http.post(path, json=body(str(key), "Hi"))
+        assert (refused.status_code, [*refused.json()["errors"]]) == (400, ["scope"])
+    assert SessionMessage.objects.count() == 2
+    # Clients may have parameters of their own.
+    assert stranger.http.post("strands?version=2", json=body(str(key), "Hi")).status_code == 200
 
 
 def test_nobody_else_can_stop_or_join_an_answer(browser, stranger, gate):
