@@ -339,6 +339,19 @@ class _Message(NamedTuple):
     has_error: bool
 
 
+_FIGURES = (
+    "created_at",
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "latency_ms",
+    "model",
+    "has_error",
+)
+"""The columns that are read as they are."""
+
+
 class _Session(NamedTuple):
     id: UUID
     created_at: datetime
@@ -385,25 +398,30 @@ def _moved(key: UUID, by: timedelta) -> UUID:
 def _read(
     rows: QuerySet[SessionMessage], key: str, limit: int, after: UUID | None
 ) -> list[_Message]:
-    values = rows.order_by(key).values_list(
-        key,
-        "created_at",
-        "agent__agent_id",
-        "session__namespace",
-        "session__owner_id",
-        "input_tokens",
-        "output_tokens",
-        "cache_read_tokens",
-        "cache_write_tokens",
-        "latency_ms",
-        "model",
-        "has_error",
+    values = rows.order_by(key).values(
+        *_FIGURES,
+        "agent",
         "message_id",
-        "agent_id",
+        original=F(key),
+        agent_name=F("agent__agent_id"),
+        namespace=F("session__namespace"),
+        owner=F("session__owner"),
     )
     found = list(values[:limit])
-    first = _first_messages(rows.db, sorted({row[-1] for row in found if row[-2] == 0}), after)
-    return [_Message._make((*row[:5], row[0] == first.get(row[-1]), *row[5:-2])) for row in found]
+    first_keys = _first_messages(
+        rows.db, sorted({row["agent"] for row in found if row["message_id"] == 0}), after
+    )
+    return [
+        _Message(
+            id=row["original"],
+            agent_id=row["agent_name"],
+            namespace=row["namespace"],
+            owner=row["owner"],
+            first=row["original"] == first_keys.get(row["agent"]),
+            **{name: row[name] for name in _FIGURES},
+        )
+        for row in found
+    ]
 
 
 def _first_messages(alias: str, agents: Sequence[UUID], after: UUID | None) -> dict[UUID, UUID]:

@@ -339,7 +339,8 @@ class SessionOperations:
         new = conversation.pending_messages
         options = self._append_options(conversation, epoch)
         # Of a new agent, nothing is written yet, and the first position is 0.
-        if not new or options.pop("again") or options.pop("expected"):
+        again, expected = options.pop("again"), options.pop("expected")
+        if not new or again or expected:
             return None
         try:
             record, written = self.store.agents.start(
