@@ -396,6 +396,18 @@ def test_a_storage_of_binaries_that_everybody_can_read_is_a_warning(settings, tm
     assert given(tmp_path.parent / "outside") == []
 
 
+def test_a_storage_without_a_folder_is_a_warning(settings):
+    """Each process would write to its own working directory."""
+    settings.MEDIA_ROOT = ""
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "blobs": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    }
+    settings.AGENT_SESSIONS = {"BLOB_STORAGE": "blobs"}
+
+    assert [found.id for found in check_blob_storage(None)] == ["agent_sessions.W025"]
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [

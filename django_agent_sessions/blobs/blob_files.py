@@ -66,6 +66,11 @@ def is_public(storage: Any) -> bool:
     return getattr(storage, "querystring_auth", True) is False or acl.startswith("public")
 
 
+def has_no_folder(storage: Any) -> bool:
+    """Return whether files go to the working directory of whichever process writes them."""
+    return isinstance(storage, FileSystemStorage) and not storage.base_location
+
+
 def is_valid_prefix(prefix: str) -> bool:
     """Return whether a value of ``BLOB_PREFIX`` is a folder in any kind of storage."""
     if "\\" in prefix or not prefix.isprintable() or len(prefix) > MAX_PREFIX_LENGTH:

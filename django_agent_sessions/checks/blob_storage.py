@@ -46,6 +46,16 @@ def _storage_problems(setting: str, alias: str | None) -> list[CheckMessage]:
                 id="agent_sessions.E004",
             )
         ]
+    if blob_files.has_no_folder(storage):
+        return [
+            CheckWarning(
+                f"AGENT_SESSIONS[{setting!r}] is {alias!r}, which names no folder: each process "
+                "writes to the directory in which it was started, and does not find the files of "
+                "others",
+                hint="Set the storage's location to an absolute path outside of MEDIA_ROOT.",
+                id="agent_sessions.W025",
+            )
+        ]
     if not blob_files.is_public(storage):
         return []
     return [

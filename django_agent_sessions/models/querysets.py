@@ -36,7 +36,7 @@ from django_agent_sessions.values.ids import SessionKey
 from django_agent_sessions.values.owners import reached
 
 if TYPE_CHECKING:
-    from django_agent_sessions import models as tables  # noqa: F401 - in the base classes
+    from django_agent_sessions import models as tables
 
 
 _LAST_CHARACTER = "\U0010ffff"
@@ -242,6 +242,37 @@ def _compare_row(
     )
 
 
+def _lock_free_sessions(rows: models.QuerySet[Any]) -> list[tables.Session]:
+    """Lock the sessions of some rows; raise ``LegalHoldError`` if one is under legal hold."""
+    sessions: Any = rows.model._meta.get_field("session").related_model
+    found = sessions._base_manager.using(rows.db).filter(pk__in=rows.order_by().values("session"))
+    # Locked first, so that none is put under legal hold meanwhile. Not the title and metadata,
+    # whose key may have been destroyed.
+    locked = list(found.order_by("pk").select_for_update().only("session_id", "legal_hold"))
+    if held := [session for session in locked if session.legal_hold]:
+        raise holds.legal_hold_error(held)
+    return locked
+
+
+class AgentQuerySet(models.QuerySet["tables.SessionAgent"]):
+    """Agents."""
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        """Delete the agents with their messages, unless a session is under legal hold.
+
+        Raises:
+            LegalHoldError: A session is under legal hold; nothing was deleted.
+        """
+        if self.query.is_sliced:
+            return super().delete()  # Django raises its own error.
+        with transaction.atomic(self.db):
+            _lock_free_sessions(self)
+            return super().delete()
+
+    delete.alters_data = True  # type: ignore[attr-defined] # read by Django
+    delete.queryset_only = True  # type: ignore[attr-defined] # read by Django
+
+
 class MessageQuerySet(models.QuerySet["tables.SessionMessage"]):
     """Messages."""
 
@@ -257,20 +288,14 @@ class MessageQuerySet(models.QuerySet["tables.SessionMessage"]):
         """
         if self.query.is_sliced:
             return super().delete()  # Django raises its own error.
-        sessions: Any = self.model._meta.get_field("session").related_model
         with transaction.atomic(self.db):
-            rows = sessions._base_manager.using(self.db)
-            found = rows.filter(pk__in=self.order_by().values("session")).order_by("pk")
-            # Locked first, so that none is put under legal hold meanwhile. Not the title and
-            # metadata, whose key may have been destroyed.
-            locked = list(found.select_for_update().only("session_id", "legal_hold"))
-            if held := [session for session in locked if session.legal_hold]:
-                raise holds.legal_hold_error(held)
+            locked = _lock_free_sessions(self)
             first_deleted = self._first_positions()
             deleted = self.delete_locked()
             if deleted[0]:
+                sessions = type(locked[0])._base_manager.using(self.db)
                 keys = [session.pk for session in locked]
-                rows.filter(pk__in=keys).update(change=F("change") + 1)
+                sessions.filter(pk__in=keys).update(change=F("change") + 1)
                 self.mark_moved(first_deleted)
             return deleted
 

@@ -340,6 +340,14 @@ def test_the_command_writes_a_receipt_and_a_page_and_verifies(person, lovelace, 
         call_command("agent_sessions_erase", verify=paths["receipt"])
 
 
+def test_the_command_tells_that_it_found_nothing(person, db):
+    told = StringIO()
+
+    call_command("agent_sessions_erase", owner="98765", reason="Request 31", stderr=told)
+
+    assert "nothing of '98765' was found" in told.getvalue()
+
+
 def test_the_command_lists_the_sessions_under_legal_hold(person, lovelace):
     legal_hold.hold(person[0].id, reason="Case 7")
 

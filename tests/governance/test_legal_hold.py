@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import uuid
+from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.core.management import call_command
 from django.db import transaction
 from django.db.models import ProtectedError
 from django.urls import reverse
@@ -108,6 +110,9 @@ WAYS = {
     "messages": lambda: SessionMessage.objects.all().delete(),
     "one of the messages": lambda: SessionMessage.objects.filter(message_id=1).delete(),
     "messages of the session": lambda: Session.objects.get().messages.all().delete(),
+    "agent": lambda: SessionAgent.objects.get().delete(),
+    "agents": lambda: SessionAgent.objects.all().delete(),
+    "agents of the session": lambda: Session.objects.get().agents.all().delete(),
     "pop": lambda: SessionStore(owner=EVERYBODY).pop(the_agent()),
     "clear": lambda: SessionStore(owner=EVERYBODY).clear(the_agent()),
 }
@@ -284,3 +289,12 @@ def test_nothing_is_redacted_in_a_held_session(held):
     assert (list(SessionMessage.objects.order_by("pk").values()), said()) == before
     assert redact(held.id, Find("^a$", pattern=True), reason="", dry_run=True).messages == 1
     assert redact(held.id, Find("not there"), reason="asked for").messages == 0
+
+
+def test_the_command_tells_what_was_under_hold_already(session):
+    told = StringIO()
+    for reason in ("case 1", "case 2"):
+        call_command("agent_sessions_hold", session.session_id, reason=reason, stderr=told)
+
+    assert told.getvalue() == "1 session already under legal hold: nothing was recorded\n"
+    assert len(said()) == 1

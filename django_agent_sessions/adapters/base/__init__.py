@@ -11,7 +11,7 @@ from .adapter_session import AdapterSession, Checkpoint, RollbackLog, check_dial
 from .batch_append import PreparedBatch
 from .conversation import MAIN_AGENT, ConversationMemory, ConversationSession
 from .echo import texts_only
-from .exclusive import ExclusiveRuns
+from .exclusive import ExclusiveRuns, exclusive_runs
 
 __all__ = [
     "MAIN_AGENT",
@@ -23,5 +23,6 @@ __all__ = [
     "PreparedBatch",
     "RollbackLog",
     "check_dialect",
+    "exclusive_runs",
     "texts_only",
 ]

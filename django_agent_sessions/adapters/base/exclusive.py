@@ -12,6 +12,21 @@ from django_agent_sessions.models.session_names import SessionName
 R = TypeVar("R")
 
 
+def exclusive_runs(
+    exclusive: bool, wait: float | None, *, outside: str = ""
+) -> ExclusiveRuns | None:
+    """Return the leases of an object's runs; None if its runs are not exclusive.
+
+    Raises:
+        ConfigurationError: ``wait`` is given for runs that are not exclusive.
+    """
+    if exclusive:
+        return ExclusiveRuns(wait, outside=outside)
+    if wait is not None:
+        raise ConfigurationError("wait=… is for exclusive=True: other runs do not wait")
+    return None
+
+
 class ExclusiveRuns:
     """The leases of an object's runs, by a key of the run.
 

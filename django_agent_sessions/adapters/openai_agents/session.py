@@ -14,7 +14,7 @@ from agents import RunContextWrapper, TResponseInputItem
 from agents.memory import OpenAIResponsesCompactionArgs
 from agents.memory.session_settings import SessionSettings, resolve_session_limit
 
-from django_agent_sessions.adapters.base import MAIN_AGENT, ConversationSession, ExclusiveRuns
+from django_agent_sessions.adapters.base import MAIN_AGENT, ConversationSession, exclusive_runs
 from django_agent_sessions.content import dialects
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
@@ -163,7 +163,7 @@ class DjangoSession(RunStates):
         # request yet.
         self._using = using if callable(owner) else bridge.database(using)
         self._create = create
-        self._exclusive = ExclusiveRuns(wait, outside=_OUTSIDE) if exclusive else None
+        self._exclusive = exclusive_runs(exclusive, wait, outside=_OUTSIDE)
         self._memory = self._session_class.memory_class()
         self.model = model
         # What does the work, if it is the same for each operation.

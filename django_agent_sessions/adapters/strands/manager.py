@@ -29,7 +29,7 @@ from strands.types.content import Message
 from strands.types.exceptions import SessionException
 from strands.types.session import Session as StrandsSession
 
-from django_agent_sessions.adapters.base import ExclusiveRuns
+from django_agent_sessions.adapters.base import exclusive_runs
 from django_agent_sessions.content import dialects
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
@@ -157,7 +157,7 @@ class DjangoSessionManager(LocalSessionManager, DjangoSessionRepository):
             using=bridge.database(using),
             create=create,
         )
-        runs = ExclusiveRuns(wait) if exclusive else None
+        runs = exclusive_runs(exclusive, wait)
         self._session = OpenSession(
             self._store, session_id, dialects.STRANDS, title=title, metadata=metadata, runs=runs
         )

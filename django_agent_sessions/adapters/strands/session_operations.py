@@ -484,11 +484,13 @@ class SessionOperations:
             if conversation.pending_messages:
                 # Its write failed: the redacted version is written with the next write.
                 payload = conversation.pending_messages[-1].payload
+                _check_same_role(payload, redact_message)
                 overwrite(payload, with_tracking_id_of(redact_message, payload))
                 return
             latest = conversation.latest
             if latest is None:
                 raise SessionException("The agent has no message to redact")
+            _check_same_role(latest.message, redact_message)
             # A retried prompt is in the conversation more than once.
             same = {stored.position: stored for stored in conversation.find_same(latest.message)}
             same |= {stored.position: stored for stored in conversation.find_same(redact_message)}
@@ -543,3 +545,14 @@ def _is_writable(message: NewMessage) -> bool:
     except PayloadError:
         return False
     return True
+
+
+def _check_same_role(latest: Any, redact_message: Any) -> None:
+    """Raise SessionException if a redacted version is not that of the latest message."""
+    roles = latest.get("role"), redact_message.get("role")
+    if roles[0] != roles[1]:
+        raise SessionException(
+            f"The agent's latest message has the role {roles[0]!r} and its redacted version the "
+            f"role {roles[1]!r}: a guardrail redacts a message before the next one is added; for "
+            "an earlier one, use redact() with WholeMessage"
+        )

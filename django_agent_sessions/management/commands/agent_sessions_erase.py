@@ -118,6 +118,10 @@ class Command(StoppableCommand):
             page = render_to_string("agent_sessions/erasure/receipt.html", context)
             with new_file(options["html"]) as file:
                 file.write(page.encode())
+        if not any(receipt.counts.values()):
+            self.stderr.write(
+                f"nothing of {options['owner']!r} was found: check --owner and --database"
+            )
         if receipt.keys_kept:
             self.stderr.write(
                 "data keys of the person were kept, because rows still need them; see the log, and "

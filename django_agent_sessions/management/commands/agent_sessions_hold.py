@@ -60,3 +60,6 @@ class Command(StoppableCommand):
             raise CommandError(str(error)) from error
         done = "released from legal hold" if release else "put under legal hold"
         self.stdout.write(f"{pluralize(changed, 'session')} {done}")
+        if unchanged := len(keys) - changed:
+            state = "not under legal hold" if release else "already under legal hold"
+            self.stderr.write(f"{pluralize(unchanged, 'session')} {state}: nothing was recorded")

@@ -8,6 +8,7 @@ import pytest
 from agents import RunConfig, Runner
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.adapters.strands import DjangoSessionManager
 from django_agent_sessions.exceptions import (
     ConfigurationError,
     SessionNotFoundError,
@@ -128,3 +129,9 @@ def test_an_owner_may_be_found_by_async_code_in_an_async_block_only(ada):
         pass
     with exclusive(owner=lambda wrapper: ada.pk):
         pass
+
+
+def test_a_time_to_wait_is_refused_for_a_run_that_is_not_exclusive():
+    for make in (DjangoSession, DjangoSessionManager):
+        with pytest.raises(ConfigurationError, match="exclusive=True"):
+            make("s", wait=5)

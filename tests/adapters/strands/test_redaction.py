@@ -69,6 +69,18 @@ def test_a_distinct_redacted_message_replaces_the_latest():
     assert again.messages[1]["tracking_id"] == agent.messages[1]["tracking_id"]
 
 
+def test_a_redacted_question_does_not_replace_the_answer_after_it():
+    agent = build("It is lunch time.")
+    agent("plantedsecret")
+    before = stored()
+
+    with pytest.raises(SessionException, match=r"has the role 'assistant' .* the role 'user'"):
+        manager_of(agent).redact_latest_message(GONE, agent)
+
+    assert stored() == before
+    assert texts(agent.messages) == ["plantedsecret", "It is lunch time."]
+
+
 def test_a_prompt_that_was_tried_again_is_redacted_everywhere():
     prompt: Message = {"role": "user", "content": [{"text": "plantedsecret"}]}
     agent = build(RuntimeError("try again"), Redact("[gone]"))
