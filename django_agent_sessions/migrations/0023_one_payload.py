@@ -12,7 +12,7 @@ def keep_redacted_versions(apps, schema_editor):
     binary = "BINARY " if connection.vendor == "mysql" else ""
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT COUNT(*) FROM {_TABLE} WHERE redact_message <> {binary}message "  # noqa: S608
+            f"SELECT COUNT(*) FROM {_TABLE} WHERE redact_message <> {binary}message "  # noqa: S608 - our own names
             "AND session_id IN (SELECT id FROM agent_sessions_session WHERE legal_hold)"
         )
         (held,) = cursor.fetchone()
@@ -23,7 +23,7 @@ def keep_redacted_versions(apps, schema_editor):
                 "the release that wrote them and release them, then migrate again"
             )
         cursor.execute(
-            f"UPDATE {_TABLE} SET message = redact_message, "  # noqa: S608
+            f"UPDATE {_TABLE} SET message = redact_message, "  # noqa: S608 - our own names
             "redacted_at = COALESCE(redacted_at, updated_at) WHERE redact_message IS NOT NULL"
         )
 
@@ -31,7 +31,7 @@ def keep_redacted_versions(apps, schema_editor):
 def restore_redacted_versions(apps, schema_editor):
     with schema_editor.connection.cursor() as cursor:
         cursor.execute(
-            f"UPDATE {_TABLE} SET redact_message = message WHERE redacted_at IS NOT NULL"  # noqa: S608
+            f"UPDATE {_TABLE} SET redact_message = message WHERE redacted_at IS NOT NULL"  # noqa: S608 - our own names
         )
 
 
