@@ -60,6 +60,15 @@ def is_primary_key(key: UUID) -> bool:
     return key.version == 7
 
 
+def may_be_issued(key: UUID) -> bool:
+    """Return whether a UUID can be the primary key of a row: its time is not after tomorrow.
+
+    Of 32 random hexadecimal digits that is one in ten thousand.
+    """
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    return is_primary_key(key) and key.int < first_id_for_time(tomorrow).int
+
+
 def first_id_for_time(moment: datetime) -> UUID:
     """Return the smallest primary key with this creation time, for range queries by key."""
     aware = moment.astimezone() if moment.tzinfo is None else moment

@@ -13,6 +13,7 @@ from django_agent_sessions.values.ids import (
     first_id_for_time,
     id_for_time,
     is_primary_key,
+    may_be_issued,
     new_id,
     time_of_id,
     validate_id,
@@ -106,3 +107,12 @@ def test_what_is_made_from_a_moment_on_is_found_by_its_key():
         UTC
     )
     assert time_of_id(first_id_for_time(datetime(1950, 1, 1, tzinfo=UTC))).year == 1970
+
+
+def test_a_key_may_be_issued_until_tomorrow():
+    now = datetime.now(UTC)
+    for moment in (now, datetime(1999, 1, 1, tzinfo=UTC)):
+        assert may_be_issued(id_for_time(moment, 0))
+    for moment in (now + timedelta(days=2), datetime(9999, 1, 1, tzinfo=UTC)):
+        assert not may_be_issued(id_for_time(moment, 0))
+    assert not may_be_issued(uuid4())

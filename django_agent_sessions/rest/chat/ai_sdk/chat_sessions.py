@@ -33,7 +33,7 @@ from django_agent_sessions.rest.pagination import BEFORE, id_parameter, page_siz
 from django_agent_sessions.rest.problems import Conflict
 from django_agent_sessions.rest.streaming import StreamingAPI
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.values.ids import is_primary_key, new_id, validate_id
+from django_agent_sessions.values.ids import may_be_issued, new_id, validate_id
 
 from .answers import Answer
 from .chat import Chat, ChatRequest
@@ -81,7 +81,7 @@ class ChatSessionAPI(StreamingAPI):
             quotas.check_bytes(session.owner_id, self.body_size, self.using)
         except Http404:
             pk = parse_uuid(incoming.id)
-            if pk is not None and is_primary_key(pk):
+            if pk is not None and may_be_issued(pk):
                 raise
             if incoming.is_known:
                 raise Conflict(Refusal.EDITED.value) from None
