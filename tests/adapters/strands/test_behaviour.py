@@ -420,9 +420,25 @@ def test_row_26_a_run_after_the_session_was_deleted(files, s3):
     assert agent(s3).messages == agent(ours).messages == []
 
 
+def test_row_27_a_question_that_is_redacted_after_its_answer(files):
+    for make in (files, ours):
+        manager = make("s")
+        live = build("Noted.", session_manager=manager)
+        live("plantedsecret")
+        gone: Any = {"role": "user", "content": [{"text": "[gone]"}]}
+        if make is ours:
+            with pytest.raises(SessionException, match="latest message has the role 'assistant'"):
+                manager.redact_latest_message(gone, live)
+        else:
+            manager.redact_latest_message(gone, live)
+
+    assert texts(agent(files).messages) == ["plantedsecret", "[gone]"]
+    assert texts(agent(ours).messages) == ["plantedsecret", "Noted."]
+
+
 def test_each_row_of_the_page_has_a_test():
     page = (ROOT / "docs/reference/strands-behaviour.md").read_text()
     rows = re.findall(r"^\| (\d+) \|", page, re.MULTILINE)
     tests = [re.match(r"test_row_(\d+)_", name) for name in globals()]
     assert rows == [found[1] for found in tests if found]
-    assert len(rows) == 26
+    assert len(rows) == 27
