@@ -23,11 +23,14 @@ else:
 
 
 _ASKED = "_agent_sessions_asked"
-"""The attribute of a request with its answers, and the user whom they are for."""
+"""The attribute of a request that keeps the answers, each with the user who was asked about."""
 
 
 def reach(request: HttpRequest, *allowed: SessionPermission) -> SessionReach:
-    """Return the sessions in which the user has all of these permissions, asked once a request."""
+    """Return the sessions in which the user has all of these permissions.
+
+    A request asks the access rule once for each combination.
+    """
     asked: dict[Any, tuple[Any, SessionReach]] = vars(request).setdefault(_ASKED, {})
     user, reached = asked.get(allowed, (None, None))
     if reached is None or user is not request.user:

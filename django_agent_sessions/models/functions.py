@@ -89,7 +89,7 @@ def value_is(name: str, key: str, column: str, value: Any) -> Q:
 
 
 class TypedText(Value):
-    """A text that PostgreSQL is told the type of.
+    """A text whose type PostgreSQL is told.
 
     With ``server_side_binding`` a parameter has the type that its place asks for, and some places,
     such as an argument of ``CONCAT``, ask for none.

@@ -242,11 +242,10 @@ class Session(models.Model):
 def _delete_row(
     row: SessionAgent | SessionMessage, delete: Any, *args: Any, **kwargs: Any
 ) -> tuple[int, dict[str, int]]:
-    """Delete a row by its queryset, which asks for the legal hold."""
+    """Delete a row by its queryset, which refuses to under legal hold."""
     if row.pk is None:
-        unsaved: tuple[int, dict[str, int]] = delete(
-            *args, **kwargs
-        )  # Django raises its own error.
+        # Django raises its own error.
+        unsaved: tuple[int, dict[str, int]] = delete(*args, **kwargs)
         return unsaved
     using = {**dict(zip(("using",), args, strict=False)), **kwargs}.get("using")
     deleted = type(row).objects.using(using or row._state.db).filter(pk=row.pk).delete()

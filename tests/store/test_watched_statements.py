@@ -1,4 +1,4 @@
-"""Whoever watches Django's cursors sees the statements of an append, which is undone as a whole."""
+"""Tools that watch Django's cursors see an append's statements; an append is undone as a whole."""
 
 from __future__ import annotations
 
