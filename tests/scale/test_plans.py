@@ -152,7 +152,7 @@ def test_strands_sessions(planted):
         agent("1 + 2?")
         build("Fine.")("How are you?")
         manager = manager_of(agent)
-        manager.redact_latest_message({"role": "user", "content": [{"text": "[gone]"}]}, agent)
+        manager.redact_latest_message({"role": "assistant", "content": [{"text": "[gone]"}]}, agent)
         manager.sync_agent(agent)
 
 
