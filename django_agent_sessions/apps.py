@@ -35,6 +35,7 @@ class AgentSessionsConfig(AppConfig):
         )
         from django_agent_sessions.db import sqlite_secure_delete, transaction_join, workers
         from django_agent_sessions.models import Session, fixtures
+        from django_agent_sessions.models.content_columns import content_models
         from django_agent_sessions.models.deletion import session_tombstoned
         from django_agent_sessions.sql import sqlite_deletions
 
@@ -57,7 +58,8 @@ class AgentSessionsConfig(AppConfig):
         pre_delete.connect(_before_user, settings.AUTH_USER_MODEL, dispatch_uid="agent_sessions")
         post_delete.connect(_after_user, settings.AUTH_USER_MODEL, dispatch_uid="agent_sessions")
         pre_delete.connect(_before_deletion, Session, dispatch_uid="agent_sessions")
-        pre_save.connect(fixtures.seal_loaded_row, dispatch_uid=fixtures.DISPATCH_UID)
+        for model in content_models():
+            pre_save.connect(fixtures.seal_loaded_row, model, dispatch_uid="agent_sessions_load")
 
 
 # What follows a deletion is imported with the first one, so that every process starts sooner.

@@ -8,17 +8,13 @@ from django.db import models
 
 from django_agent_sessions.content import codec
 
-from .content_columns import content_models
 from .content_field import ContentField, holder_of
 from .sessions import SessionMessage
 
-DISPATCH_UID = "agent_sessions_load"
-"""Names the receiver, which does nothing unless a fixture is loaded."""
-
 
 def seal_loaded_row(instance: models.Model, raw: bool = False, **kwargs: Any) -> None:
-    """Seal the content of a row that ``loaddata`` saves; a receiver of ``pre_save``."""
-    if not raw or codec.is_plain() or instance._meta.model not in content_models():
+    """Seal the content of a row that ``loaddata`` saves; ``pre_save`` of each content model."""
+    if not raw or codec.is_plain():
         return
     for field in instance._meta.concrete_fields:
         if isinstance(field, ContentField) and field.is_content:

@@ -21,8 +21,8 @@ _PATIENCE = 0.1
 def watch(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
     """Watch the statements of a new SQLite connection; a receiver of ``connection_created``.
 
-    Rows are deleted by the store, by querysets, by cascades from a user and by projects, and a
-    signal would make Django read each row before it deletes it.
+    Rows are deleted by the store, by querysets, by cascades from a user and by SQL of projects. A
+    signal would make Django read each row before it deletes it, and SQL sends none.
     """
     if connection.vendor == "sqlite" and watch_deletion not in connection.execute_wrappers:
         # First, because the end of ``execute_wrapper()`` removes the last one.
