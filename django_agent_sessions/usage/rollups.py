@@ -269,7 +269,8 @@ def _count_batch(alias: str, batch: int, end: datetime) -> tuple[int, int]:
         _tally_session(tallies, session)
     _tally_days(tallies)
     add_to_rollups(alias, tallies)
-    counted_until = end
+    # What will be written until a later time is not counted, and the day is not over.
+    counted_until = min(end, timezone.now())
     if messages:
         cursor.message = messages[-1].id
     if sessions:

@@ -265,6 +265,23 @@ def test_of_a_day_that_is_over_the_owners_with_the_highest_figures_are_kept(
     assert len(usage.by_owner(NOON.date())) == 5
 
 
+def test_a_roll_up_until_a_later_time_ends_no_day(monkeypatch, django_user_model):
+    monkeypatch.setattr(rollups, "OWNERS_OF_A_DAY", 1)
+    for number in range(3):
+        user = django_user_model.objects.create_user(f"user-{number}")
+        now = timezone.now()
+        say(join(start(user.username, now, user)), [now] * (number + 1))
+
+    for _ in range(2):
+        usage.roll_up(until=timezone.now() + timedelta(days=2))
+
+    counted_at = UsageCursor.objects.get().counted_at
+    assert counted_at is not None
+    assert counted_at <= timezone.now()
+    rows = UsageRollup.objects.filter(dimension=UsageRollup.Dimension.OWNER_DAY)
+    assert sorted(rows.values_list("messages", flat=True)) == [1, 2, 3]
+
+
 def test_ratings_are_counted_by_day_and_bounded(monkeypatch):
     session = start("one", NOON)
 

@@ -53,9 +53,6 @@ class ChatSessionAPI(StreamingAPI):
     cache: ClassVar[str] = "default"
     """The alias of the cache through which processes share their claims."""
 
-    # Clients are not ours: they add parameters of their own.
-    rejects_unknown_parameters = False
-
     async def run_orm(self, function: Callable[..., Any], *args: Any) -> Any:
         """Run ORM code without blocking the event loop."""
         return await bridge.run_async(lambda: function(*args), using=self.using)
@@ -138,9 +135,9 @@ class ChatSessionAPI(StreamingAPI):
         ):
             raise PermissionDenied
 
-    def stored_after(self, session: UUID, before: UUID | None) -> Stored:
-        """Return what a session has after the given message."""
-        return stored_after(self._messages(session), before)
+    def stored_after(self, session: UUID, message_id: str, before: UUID | None) -> Stored:
+        """Return what a session has of a client's message after the given one."""
+        return stored_after(self._messages(session), before, message_id)
 
     def loaded_id(self, answer: Answer) -> str:
         """Return the id that a stored answer has among the messages; empty if it has none."""

@@ -39,7 +39,15 @@ class Refusal(Enum):
     """Why a message is not answered."""
 
     BUSY = "The session is answering another message. Wait for the answer, or stop it."
+    RUNNING = (
+        "This message is being answered. If its answer is not among the messages in half a minute, "
+        "send the message again."
+    )
     SENT = "This message was sent before. Read the messages to get its answer."
+    UNANSWERED = (
+        "This message was sent before, and the conversation has no answer to it. Send it as a new "
+        "message, with a new id."
+    )
     CHANGED = "Another message was sent with this id. Use a new id for a new message."
     EDITED = "A message that was sent cannot be edited. Send a new message."
 
@@ -86,18 +94,24 @@ class Claims:
         failed or of a process that ended, is void.
         """
         is_free, earlier = await self.ask(self._take, answer, seconds)
-        refusal: Refusal | None = Refusal.SENT
+        refusal: Refusal | None = Refusal.BUSY
         try:
             if earlier is not None and earlier["digest"] != answer.digest:
                 refusal = Refusal.CHANGED
             elif not is_free:
-                refusal = Refusal.BUSY if earlier is None else Refusal.SENT
+                if earlier is not None and await self.ask(self._is_running, answer, earlier):
+                    refusal = Refusal.RUNNING
             elif earlier is None:
                 refusal = Refusal.EDITED if answer.is_known else None
-            elif not earlier.get("answered"):
+            else:
                 before = _parse_key(earlier["before"])
                 found = await stored(before)
-                if found is not Stored.ANSWER:
+                if found is Stored.ANSWER:
+                    refusal = Refusal.SENT
+                elif earlier.get("answered"):
+                    # It was stopped, or a rewind removed it.
+                    refusal = Refusal.UNANSWERED
+                else:
                     if found is Stored.QUESTION:
                         answer.repeats, answer.before = True, before
                     await self.ask(self._retake, answer, seconds)
@@ -118,6 +132,10 @@ class Claims:
             if not claims or not self._cache.add(name, _claim(answer), seconds):
                 earlier = self._cache.get(name)
         return is_free, earlier if isinstance(earlier, dict) else None
+
+    def _is_running(self, answer: Answer, earlier: dict[str, Any]) -> bool:
+        running = self.running(answer.session)
+        return running is not None and running[0] == earlier["run"]
 
     def _retake(self, answer: Answer, seconds: float) -> None:
         self._cache.set(_message_name(answer), _claim(answer), seconds)

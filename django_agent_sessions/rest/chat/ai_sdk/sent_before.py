@@ -32,17 +32,21 @@ class SentBefore(NamedTuple):
     """Why it is not answered again; ``None`` if it has no answer."""
 
 
-def stored_after(rows: MessageQuerySet, before: UUID | None) -> Stored:
+def stored_after(rows: MessageQuerySet, before: UUID | None, message_id: str) -> Stored:
     """Return what a session has after a message: a question, and its answer or none.
 
-    ``rows`` are the session's messages.
+    ``rows`` are the session's messages, and ``message_id`` is the client's id of the question.
     """
     rows = rows.filter(branch=MAIN_BRANCH)
     rows = rows if before is None else rows.filter(id__gt=before)
-    question = rows.order_by("id").values_list("role", "agent_id").first()
+    columns = "id", "role", "agent_id", "external_id"
+    question = rows.order_by("id").values_list(*columns).first()
     if question is None:
         return Stored.NOTHING
-    role, agent = question
+    key, role, agent, external_id = question
+    if external_id is not None and message_id not in (external_id, str(key)):
+        # Another message, which was written after a rewind.
+        return Stored.NOTHING
     # Other agents, which are tools of this one, may have messages of their own.
     last = _last(rows.filter(agent=agent))
     return Stored.QUESTION if role == "user" and not _is_answer(*last) else Stored.ANSWER
@@ -92,7 +96,20 @@ def find_question(rows: MessageQuerySet, incoming: ChatRequest) -> SentBefore | 
     is_answered = any(
         _is_answer(*_last(later.filter(branch=number))) for number in {MAIN_BRANCH, branch}
     )
-    return SentBefore(before, text, Refusal.SENT if is_answered else None)
+    if not is_answered:
+        return SentBefore(before, text, None)
+    has_own = branch != MAIN_BRANCH or _has_own_answer(later.filter(branch=MAIN_BRANCH), key)
+    return SentBefore(before, text, Refusal.SENT if has_own else Refusal.UNANSWERED)
+
+
+def _has_own_answer(rows: MessageQuerySet, question: UUID) -> bool:
+    """Return whether a question is answered before the next one that a client sent.
+
+    ``rows`` begin with the question. What has no client's id may be a compaction's summary.
+    """
+    sent = rows.filter(id__gt=question, role="user", external_id__isnull=False)
+    following = sent.order_by("id").values_list("id", flat=True).first()
+    return following is None or _is_answer(*_last(rows.filter(id__lt=following)))
 
 
 def _is_same(incoming: ChatRequest, text: str, parts: tuple[Part, ...]) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import functools
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
@@ -23,13 +23,14 @@ from django_agent_sessions.rest.access import SCOPE
 from django_agent_sessions.rest.base import ThrottleScope
 from django_agent_sessions.rest.events import EventStreamRenderer
 from django_agent_sessions.rest.login_check import LoginCheck
+from django_agent_sessions.rest.pagination import BEFORE, LIMIT
 from django_agent_sessions.rest.problems import Conflict, Unavailable
 from django_agent_sessions.rest.streaming import event_stream_response
 
 from .answers import Answer
 from .chat import FORMATS, REGENERATE, Chat, ChatRequest, MessageLimits, parse_chat_request
 from .chat_sessions import ChatSessionAPI
-from .claims import Claims, Refusal
+from .claims import Claims, Refusal, Stored
 from .run_registry import runs
 from .runs import Run, RunLimits
 from .stream_writer import CUT, HEADERS, error_end
@@ -42,6 +43,9 @@ MESSAGES = "messages"
 
 UNANSWERED_PARAMETER = "unanswered"
 """The query parameter of a client that has the user's message, but no answer to it."""
+
+_PARAMETERS = {MESSAGES: (BEFORE, LIMIT), STREAM: (UNANSWERED_PARAMETER,)}
+"""The query parameters of the URLs."""
 
 R = TypeVar("R")
 
@@ -116,6 +120,9 @@ class ChatView(ChatSessionAPI):
         streams = [EventStreamRenderer()] if self.route in (CHAT, STREAM) else []
         return [*super().get_renderers(), *streams]
 
+    def _known_parameters(self, methods: Iterable[str]) -> set[str]:
+        return {*super()._known_parameters(methods), *_PARAMETERS.get(self.route, ())}
+
     async def post(self, request: Any, chat: str = "") -> Any:
         """Answer a message, or stop an answer."""
         if SCOPE in request.query_params:
@@ -181,7 +188,7 @@ class ChatView(ChatSessionAPI):
         existing = runs.enter(run, bounds)
         shared = None if chat.owner is chat.user else chat.key
         if existing is not None:
-            return await self._replay(existing, answer.epoch, shared)
+            return await self._replay(existing, answer, shared)
         if answer.refusal is not None:
             runs.leave(run)
             raise Conflict(answer.refusal.value)
@@ -197,7 +204,9 @@ class ChatView(ChatSessionAPI):
     async def _claim(self, run: Run, claims: Claims) -> Refusal | None:
         """Claim the session and the message; under ASGI, start the answer as well."""
         refusal: Refusal | None = Refusal.BUSY
-        stored = functools.partial(self.run_orm, self.stored_after, run.chat.key)
+        stored = functools.partial(
+            self.run_orm, self.stored_after, run.chat.key, run.answer.message_id
+        )
         lasting = self.max_run_seconds + self.replay_seconds
         try:
             refusal = await self._ask(claims.take(run.answer, lasting, stored))
@@ -220,11 +229,18 @@ class ChatView(ChatSessionAPI):
             detail = "Messages cannot be answered at the moment. Try again soon."
             raise Unavailable(detail) from None
 
-    async def _replay(self, answer: Answer, epoch: int, shared: UUID | None) -> Any:
-        await answer.wait_claimed()
-        if answer.can_replay(epoch):
-            return self._stream_response(answer.follow(), shared)
-        raise Conflict(Refusal.SENT.value)
+    async def _replay(self, earlier: Answer, answer: Answer, shared: UUID | None) -> Any:
+        await earlier.wait_claimed()
+        if earlier.can_replay(answer.epoch):
+            return self._stream_response(earlier.follow(), shared)
+        refusal = answer.refusal
+        if not earlier.over:
+            refusal = Refusal.RUNNING
+        elif refusal is None:
+            key, before = earlier.message_id, earlier.before
+            found = await self.run_orm(self.stored_after, answer.session, key, before)
+            refusal = Refusal.SENT if found is Stored.ANSWER else Refusal.UNANSWERED
+        raise Conflict(refusal.value)
 
     def _stream_response(
         self,

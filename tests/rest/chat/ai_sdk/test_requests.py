@@ -371,6 +371,17 @@ def test_a_page_that_cannot_be_is_refused(browser, query):
     assert browser.http.get(f"strands/c-1/messages?{query}").status_code == 400
 
 
+def test_an_unknown_parameter_is_refused(browser):
+    browser.ask("strands", "c-1", "Hello")
+    for path in ("messages?limit=2&befor=x", "messages?unanswered=true", "stream?unanwsered=true"):
+        refused = browser.http.get(f"strands/c-1/{path}")
+        assert refused.status_code == 400
+        assert "Unknown parameter" in refused.text
+    assert browser.http.post("strands?dry_run=1", json=body("c-1", "Hi")).status_code == 400
+    assert browser.http.post("strands/c-1/stop?force=1").status_code == 400
+    assert SessionMessage.objects.count() == 2
+
+
 def test_talking_takes_what_writing_in_a_session_takes(browser):
     browser.ask("strands", "c-1", "Hello")
     for path in ("readers", "nobody"):

@@ -149,7 +149,10 @@ def test_an_answer_of_another_process_is_stopped_too(browser, gate, name, beside
         assert browser.http.get(f"{other}/c-1/stream").status_code == 204
         again = browser.http.post(other, json=body("c-1", f"wait {name}", key="m-1"))
         assert again.status_code == 409
-        assert browser.post(other, "c-1", "And this?").status_code == 409
+        assert "is being answered" in again.json()["message"]
+        busy = browser.post(other, "c-1", "And this?")
+        assert busy.status_code == 409
+        assert "another message" in busy.json()["message"]
         assert browser.http.post(f"{other}/c-1/stop").status_code == 202
         assert chunks("\n".join(lines))[-1] == {"type": "abort"}
     assert browser.ask(other, "c-1", "Hello")[-1]["type"] == "finish"

@@ -189,6 +189,65 @@ def test_a_message_that_a_compaction_replaced_is_not_stored_again(
         assert parts(chunks(again.text))[1]["text"].startswith("You said")
 
 
+@pytest.mark.parametrize("place", ["here", "beside", "lost"])
+@pytest.mark.parametrize("api", BOTH)
+def test_who_sends_a_message_without_answer_again_is_told_that_it_has_none(
+    browser, beside, forget, ada, api, place
+):
+    """Its process was killed, and the next message was answered."""
+    browser.ask(api, "c-1", "fail-at-once Ada", key="m-1")
+    browser.ask(api, "c-1", "Hello", key="m-2")
+    if place == "lost":
+        forget()
+
+    url = api if place == "here" else f"{beside().url}/{api}"
+    refused = browser.post(url, "c-1", "fail-at-once Ada", key="m-1")
+    answered = browser.post(f"{beside().url}/{api}", "c-1", "Hello", key="m-2")
+
+    assert refused.status_code == answered.status_code == 409
+    assert "no answer" in refused.json()["message"]
+    assert "Read the messages" in answered.json()["message"]
+    assert browser.ask(api, "c-1", "Hello again", key="m-3")[-1]["type"] == "finish"
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+@pytest.mark.parametrize("place", ["here", "beside"])
+@pytest.mark.parametrize("api", ["strands", "openai", "unaware-openai"])
+def test_who_sends_a_message_again_that_a_rewind_removed_is_told_so(
+    browser, beside, ada, api, place, goes_on
+):
+    browser.ask(api, "c-1", "Hello", key="m-1")
+    browser.ask(api, "c-1", "And now?", key="m-2")
+    row = SessionAgent.objects.get()
+    store = SessionStore(owner=ada)
+    agent = store.agents.find(store.get(row.session.session_id), row.agent_id)
+    assert agent is not None
+    store.branches.rewind(agent, 1)
+    if goes_on:
+        browser.ask(api, "c-1", "Instead", key="m-3")
+
+    url = api if place == "here" else f"{beside().url}/{api}"
+    refused = browser.post(url, "c-1", "And now?", key="m-2")
+
+    assert refused.status_code == 409
+    assert "no answer" in refused.json()["message"]
+    assert browser.ask(api, "c-1", "And now?", key="m-4")[-1]["type"] == "finish"
+
+
+def test_who_sends_a_stopped_message_again_is_told_that_it_has_no_answer(
+    browser, beside, gate, name
+):
+    with browser.asking("openai", "c-1", f"wait {name}", key="m-1") as lines:
+        gate.reached(name)
+        assert browser.http.post("openai/c-1/stop").status_code == 204
+        assert chunks("\n".join(lines))[-1] == {"type": "abort"}
+
+    refused = browser.post(f"{beside().url}/openai", "c-1", f"wait {name}", key="m-1")
+
+    assert refused.status_code == 409
+    assert "no answer" in refused.json()["message"]
+
+
 @pytest.mark.parametrize("api", BOTH)
 def test_the_id_of_a_message_belongs_to_one_chat(browser, forget, api):
     for chat in ("c-1", "c-2"):
