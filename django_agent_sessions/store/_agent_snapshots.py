@@ -12,6 +12,7 @@ from django_agent_sessions.values.records import AgentRecord, SnapshotRecord
 
 from ._agent_states import (
     LATEST_SNAPSHOT_ID,
+    former_name_of_main,
     insert_snapshot,
     settle_agent,
     snapshot_record,
@@ -104,7 +105,14 @@ class Snapshots(StorePart):
             if row.branch != MAIN_BRANCH:
                 branch = find_branch_row(self.using, agent, row.branch, what)
                 name = None if branch is None else branch.name
-                swap_with_main(self.using, agent, row.branch, branch, change=session.change + 1)
+                swap_with_main(
+                    self.using,
+                    agent,
+                    row.branch,
+                    branch,
+                    change=session.change + 1,
+                    former_name=former_name_of_main(self.using, agent),
+                )
             main = agent.on_branch(MAIN_BRANCH)
             move_to_branch(self.using, main, row.length - 1, None, Branch.Kind.REWOUND, what)
             row.refresh_from_db(using=self.using)

@@ -27,6 +27,7 @@ BRANCH_NAMES = "branch_names"
 
 ``{"deleted": [name, …], "cleared": [name, …]}``: deleted branches, and branches whose callers
 continue on the main branch, because the conversation was cleared or the branch became the main one.
+``"main"`` is the name of such a branch while it is the main one; it gets the name back afterwards.
 """
 
 RUN_STATE = "run_state"
@@ -69,8 +70,20 @@ def _with_names(internal: Any, row: SessionAgent, became_main: str | None) -> An
     stored = row.internal_state.get(BRANCH_NAMES) if isinstance(row.internal_state, dict) else None
     names = dict(stored) if isinstance(stored, dict) else {}
     if became_main is not None and dialects.get(row.dialect).has_named_branches:
-        names["cleared"] = [*names.get("cleared", ()), became_main]
+        cleared = [*names.get("cleared", ()), became_main]
+        names |= {"cleared": list(dict.fromkeys(cleared)), "main": became_main}
     return {**internal, BRANCH_NAMES: names} if names else internal
+
+
+def former_name_of_main(using: str, agent: AgentRecord) -> str | None:
+    """Return the name that the main branch had while it was a side branch; None if it had none."""
+    if not dialects.get(agent.dialect).has_named_branches:
+        return None
+    rows = SessionAgent.objects.using(using).filter(pk=agent.id)
+    state = rows.values_list("internal_state", flat=True).first()
+    names = state.get(BRANCH_NAMES) if isinstance(state, dict) else None
+    name = names.get("main") if isinstance(names, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def without_run_state(state: Any, dialect: str) -> Any:

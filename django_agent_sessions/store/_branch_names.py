@@ -40,7 +40,7 @@ from django_agent_sessions.values.records import (
     Usage,
 )
 
-from ._agent_states import BRANCH_NAMES, with_agent_lock
+from ._agent_states import BRANCH_NAMES, former_name_of_main, with_agent_lock
 from ._base import retry_reads
 from ._branch_steps import MAIN_NAME
 from ._counters import recounting
@@ -62,11 +62,16 @@ class BranchNames(StoreOperations):
 
     @retry_reads
     def find(self, agent: AgentRecord, name: str) -> AgentRecord | None:
-        """Return the agent on the branch with this name; None if it does not exist."""
+        """Return the agent on the branch with this name; None if it does not exist.
+
+        A branch that became the main one is found by its former name, too.
+        """
         if name == MAIN_NAME:
             return agent.on_branch(MAIN_BRANCH)
         numbers = branch_rows(self.using, agent).filter(name=name).values_list("number", flat=True)
         number = numbers.first()
+        if number is None and name == former_name_of_main(self.using, agent):
+            number = MAIN_BRANCH
         return None if number is None else agent.on_branch(number)
 
     def follow(self, agent: AgentRecord, name: str) -> AgentRecord | None:
@@ -259,10 +264,15 @@ def _reserve_names(
 ) -> None:
     """Store the names of deleted branches in the agent's internal state."""
     state = _state(using, agent)
-    reserved = {kind: _reserved_names(state, kind) for kind in ("deleted", "cleared")}
+    reserved: dict[str, Any] = {
+        kind: _reserved_names(state, kind) for kind in ("deleted", "cleared")
+    }
+    main = former_name_of_main(using, agent)
     if cleared:
-        names = [*reserved["deleted"], *names]
+        names = [*reserved["deleted"], *names, *([] if main is None else [main])]
         reserved["deleted"] = []
+    elif main is not None:
+        reserved["main"] = main
     kind = "cleared" if cleared else "deleted"
     reserved[kind] = list(dict.fromkeys([*reserved[kind], *names]))
     if names and isinstance(state, dict):

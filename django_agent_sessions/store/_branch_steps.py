@@ -82,25 +82,34 @@ def copy_branch(
 
 
 def swap_with_main(
-    using: str, agent: AgentRecord, number: int, row: Branch | None, *, change: int
+    using: str,
+    agent: AgentRecord,
+    number: int,
+    row: Branch | None,
+    *,
+    change: int,
+    former_name: str | None,
 ) -> BranchRecord:
     """Swap the main branch with another; the former main branch gets a new number.
 
     ``change`` is the change number with which the messages of the new main branch got their
-    positions, from the session's locked row.
+    positions, from the session's locked row. ``former_name`` is the name that the main branch had
+    as a side branch, which it gets back.
     """
     main = agent.on_branch(MAIN_BRANCH)
     start = common_prefix_length(using, agent, MAIN_BRANCH, number)
     length = conversation_length(using, main)
     free = free_number(using, agent)
+    if former_name is None or branch_rows(using, agent).filter(name=former_name).exists():
+        # A new name, because it now holds other messages than the branch that had the old name.
+        former_name = f"branch-{free}"
     _move_branch(using, agent, MAIN_BRANCH, free)
     _move_branch(using, agent, number, MAIN_BRANCH)
     _keep_common_turns(using, agent.on_branch(free), start)
     conversation(using, main).order_by().update(change=change)
     columns = {
         "number": free,
-        # A new name, because it now holds other messages than the branch that had the old name.
-        "name": f"branch-{free}",
+        "name": former_name,
         "kind": Branch.Kind.REWOUND,
         "parent": MAIN_BRANCH,
         "start": start,

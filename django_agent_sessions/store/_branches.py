@@ -21,7 +21,13 @@ from django_agent_sessions.models import MAIN_BRANCH, Branch, Session, Snapshot,
 from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.values.records import AgentRecord, BranchRecord
 
-from ._agent_states import LATEST_SNAPSHOT_ID, insert_snapshot, settle_agent, with_agent_lock
+from ._agent_states import (
+    LATEST_SNAPSHOT_ID,
+    former_name_of_main,
+    insert_snapshot,
+    settle_agent,
+    with_agent_lock,
+)
 from ._base import retry_reads
 from ._branch_steps import (
     branch_lengths,
@@ -268,7 +274,14 @@ class Branches(StorePart):
                 raise SessionNotFoundError(f"{what}: it is already the main branch")
             insert_snapshot(self.using, agent)
             name = None if row is None else row.name
-            branch = swap_with_main(self.using, agent, number, row, change=session.change + 1)
+            branch = swap_with_main(
+                self.using,
+                agent,
+                number,
+                row,
+                change=session.change + 1,
+                former_name=former_name_of_main(self.using, agent),
+            )
             settle_agent(
                 self.using, agent, conversation_length(self.using, agent), became_main=name
             )

@@ -189,7 +189,7 @@ class BranchSession(ConversationSession):
         branch = None if agent is None else self.names.find(agent, name)
         if branch is None or not self.names.has_messages(branch):
             raise ValueError(f"Branch '{name}' does not exist")
-        return INITIAL_BRANCH if name == INITIAL_BRANCH.name else CurrentBranch(name, branch.id)
+        return INITIAL_BRANCH if branch.branch == 0 else CurrentBranch(name, branch.id)
 
     def delete_branch(self, name: str) -> None:
         """Delete a branch with its items."""

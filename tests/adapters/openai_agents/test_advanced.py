@@ -459,21 +459,60 @@ class TestStatements:
         assert few == many
 
 
+def make_main(name: str) -> None:
+    store = SessionStore()
+    agent = store.agents.find(store.get("s"), "default")
+    assert agent is not None
+    found = store.branches.find(agent, name)
+    assert found is not None
+    store.branches.switch(agent, found.number)
+
+
 async def test_an_object_goes_on_where_its_branch_is_the_main_one_now(session):
     await session.add_items([user("a"), {"role": "assistant", "content": "b"}, user("c")])
     await session.create_branch_from_turn(2, "try")
     await session.add_items([user("x")])
     there = await session.get_items()
 
-    def switch() -> None:
-        store = SessionStore()
-        agent = store.agents.find(store.get("s"), "default")
-        assert agent is not None
-        found = store.branches.find(agent, "try")
-        assert found is not None
-        store.branches.switch(agent, found.number)
-
-    await arun_orm(switch)
+    await arun_orm(lambda: make_main("try"))
     assert await session.get_items() == there
     await session.add_items([user("y")])
     assert await AdvancedDjangoSession("s").get_items() == [*there, user("y")]
+
+
+async def test_a_branch_that_became_the_main_one_is_found_by_its_name_and_gets_it_back(session):
+    await session.add_items([user("a"), {"role": "assistant", "content": "b"}, user("c")])
+    main = await session.get_items()
+    await session.create_branch_from_turn(2, "try")
+    await session.add_items([user("x")])
+    there = await session.get_items()
+
+    async def found(name: str) -> Any:
+        branch = AdvancedDjangoSession("s")
+        await branch.switch_to_branch(name)
+        branches = await branch.list_branches()
+        return await branch.get_items(), {
+            found["branch_id"]: found["is_current"] for found in branches
+        }
+
+    await arun_orm(lambda: make_main("try"))
+    await session.create_branch_from_turn(1, "gone")
+    await session.add_items([user("y")])
+    await session.delete_branch("gone", force=True)
+    items, names = await found("try")
+    former = next(name for name in names if name != "main")
+    assert (items, names) == (there, {"main": True, former: False})
+    await session.switch_to_branch("try")
+    await session.add_items([user("z")])
+    with pytest.raises(ValueError, match="does not exist"):
+        await session.delete_branch("try")
+
+    await arun_orm(lambda: make_main(former))
+    assert await found("try") == ([*there, user("z")], {"main": False, "try": True})
+    assert await found(former) == (main, {"main": True, "try": False})
+
+    await arun_orm(lambda: make_main("try"))
+    await session.clear_session()
+    await session.add_items([user("new")])
+    with pytest.raises(ValueError, match="does not exist"):
+        await session.switch_to_branch("try")
