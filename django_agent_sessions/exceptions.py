@@ -5,7 +5,7 @@
     AgentSessionsError
     ├ ConfigurationError (ImproperlyConfigured)
     │  ├ MissingDependencyError (ImportError)      names the extra to install
-    │  ├ UnreadableStateError (ValueError)         another release or class wrote the state
+    │  ├ UnreadableStateError (ValueError)         the state is corrupt, or of another release
     │  └ SynchronousCallError                      a sync function in a running event loop
     ├ SessionNotFoundError (ObjectDoesNotExist)    no such session, or another owner's
     │  └ TargetNotFoundError                       no such agent, message, branch or snapshot in it
@@ -71,7 +71,7 @@ class MissingDependencyError(ConfigurationError, ImportError):
 
 
 class UnreadableStateError(ConfigurationError, ValueError):
-    """An agent's or orchestrator's stored state cannot be restored by the present SDK and classes.
+    """An agent's or orchestrator's stored state is corrupt, or of another release or class.
 
     It is a ``ValueError``, as Strands raises for the state of another conversation manager.
     """

@@ -35,6 +35,7 @@ from django_agent_sessions.exceptions import (
     SessionBusyError,
     SessionConflictError,
     SessionNotFoundError,
+    UnreadableStateError,
     WorkLimitError,
 )
 
@@ -62,6 +63,7 @@ _PACKAGE_ERRORS: tuple[tuple[type[AgentSessionsError], int, str], ...] = (
     (ReasonError, status.HTTP_400_BAD_REQUEST, "invalid_reason"),
     (WorkLimitError, status.HTTP_422_UNPROCESSABLE_ENTITY, "too_much_work"),
     (RedactionScopeError, status.HTTP_400_BAD_REQUEST, "invalid_scope"),
+    (UnreadableStateError, status.HTTP_409_CONFLICT, "unreadable_state"),
 )
 
 

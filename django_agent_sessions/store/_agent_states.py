@@ -9,12 +9,19 @@ from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from django_agent_sessions.content import dialects
-from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, Snapshot
+from django_agent_sessions.exceptions import UnreadableStateError
+from django_agent_sessions.models import (
+    MAIN_BRANCH,
+    Session,
+    SessionAgent,
+    SessionMultiAgent,
+    Snapshot,
+)
 from django_agent_sessions.models.content_field import sealed_columns, update_one
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, AgentState, SnapshotRecord
 
-from ._base import agent_deleted
+from ._base import agent_deleted, corrupt_columns, corrupt_state
 from ._queries import conversation_length, key_at, snapshot_rows
 from ._snapshot_documents import agent_document, state_in_document, without_message_references
 from ._snapshot_records import referenced_ranges
@@ -35,6 +42,9 @@ RUN_STATE = "run_state"
 
 It is taken once. It is therefore not copied, and no snapshot brings it back.
 """
+
+STATES = ("state", "conversation_manager_state", "internal_state", "window")
+"""The columns of an agent's state."""
 
 LATEST_SNAPSHOT_ID = ""
 """Id of the snapshot that each save replaces."""
@@ -106,12 +116,30 @@ def agent_state_of(row: SessionAgent) -> AgentState:
     return AgentState(row.state, row.conversation_manager_state, row.internal_state)
 
 
+def refuse_unreadable(what: str, row: SessionAgent | Snapshot | None) -> None:
+    """Raise ``UnreadableStateError`` if a state that is to be copied or replaced is corrupt."""
+    names = STATES if isinstance(row, SessionAgent) else ("document", "messages")
+    if row is not None and (columns := corrupt_columns(row, *names)):
+        raise UnreadableStateError(corrupt_state(what, row, columns))
+
+
+def readable_orchestrator(rows: QuerySet[SessionMultiAgent]) -> Any:
+    """Return the state of an orchestrator, or None; raise ``UnreadableStateError`` if corrupt."""
+    row = rows.first()
+    if row is not None and corrupt_columns(row, "state"):
+        what = f"orchestrator {row.multi_agent_id!r}"
+        raise UnreadableStateError(corrupt_state(what, row))
+    return None if row is None else row.state
+
+
 def insert_snapshot(using: str, agent: AgentRecord) -> Snapshot:
     """Insert a snapshot of the main branch and the agent's present state."""
     now = timezone.now()
     latest = snapshot_rows(using, agent).filter(snapshot_id=LATEST_SNAPSHOT_ID).first()
+    refuse_unreadable(f"a snapshot of agent {agent.agent_id!r}", latest)
     if latest is None:
         row = SessionAgent.objects.using(using).get(pk=agent.id)
+        refuse_unreadable(f"agent {agent.agent_id!r}", row)
         length = conversation_length(using, agent)
         messages = window_to_references(row.window, length)
         document: Any = agent_document(agent_state_of(row), now)
@@ -148,12 +176,15 @@ def settle_agent(
     """Update the agent's state after a change of its main branch."""
     now = timezone.now()
     row = SessionAgent.objects.using(using).get(pk=agent.id)
+    refuse_unreadable(f"agent {agent.agent_id!r}", row)
     if snapshot is None:
         snapshots = snapshot_rows(using, agent).filter(branch=MAIN_BRANCH, length=length)
         snapshot = snapshots.exclude(snapshot_id=LATEST_SNAPSHOT_ID).order_by("-id").first()
+    refuse_unreadable(f"a snapshot of agent {agent.agent_id!r}", snapshot)
     latest = snapshot_rows(using, agent).filter(snapshot_id=LATEST_SNAPSHOT_ID)
     if snapshot is None:
         previous = latest.first()
+        refuse_unreadable(f"a snapshot of agent {agent.agent_id!r}", previous)
         state = without_message_references(
             agent_state_of(row) if previous is None else state_in_document(previous.document)
         )

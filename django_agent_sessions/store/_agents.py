@@ -30,9 +30,18 @@ from django_agent_sessions.values.records import (
     Append,
     MessageRecord,
     SessionRecord,
+    UnreadableState,
 )
 
-from ._base import agent_deleted, insert_unique, retry_reads, write
+from ._agent_states import STATES
+from ._base import (
+    agent_deleted,
+    corrupt_columns,
+    corrupt_state,
+    insert_unique,
+    retry_reads,
+    write,
+)
 from ._context import StorePart, twin
 from ._first_write import FirstWrite
 from ._held_copies import replace_state
@@ -219,8 +228,11 @@ class Agents(StorePart):
         Raises:
             SessionNotFoundError: The agent was deleted.
             StaleSessionError: The redaction epoch changed.
+            UnreadableStateError: The agent was read with a corrupt state, which stays as it is.
             PayloadError: The state is not JSON.
         """
+        if isinstance(agent.data, UnreadableState):
+            raise agent.data.error
         what = f"updating agent {agent.agent_id!r}"
         data = _clean_state(data)
         _check_size(self.using, data)
@@ -285,38 +297,26 @@ def _check_size(using: str, data: AgentState) -> None:
 
 def agent_record(row: Any) -> AgentRecord:
     """Return the record of an agent, or of the columns that `sql.lookup` reads."""
-
-    def readable(value: Any, default: Any) -> Any:
-        if not isinstance(value, CorruptPayload):
-            return value
-        logger.warning(
-            "the state of agent %s (row %s) is corrupt and was skipped", row.agent_id, row.id
-        )
-        return default
-
-    return AgentRecord(
-        id=row.id,
-        session=row.session_id,
-        agent_id=row.agent_id,
-        dialect=row.dialect,
-        data=AgentState(
-            state=readable(row.state, {}),
-            conversation_manager_state=readable(row.conversation_manager_state, {}),
-            internal_state=readable(row.internal_state, {}),
-            window=readable(row.window, None),
-        ),
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-    )
+    values = row.state, row.conversation_manager_state, row.internal_state, row.window
+    data = AgentState(*values)
+    if CorruptPayload in map(type, values):
+        problem = corrupt_state(f"agent {row.agent_id!r}", row, corrupt_columns(row, *STATES))
+        logger.warning("%s", problem)
+        data = UnreadableState(problem)
+    return _agent_record(row, data)
 
 
 def agent_without_state(row: Any) -> AgentRecord:
+    return _agent_record(row, AgentState())
+
+
+def _agent_record(row: Any, data: AgentState) -> AgentRecord:
     return AgentRecord(
         id=row.id,
         session=row.session_id,
         agent_id=row.agent_id,
         dialect=row.dialect,
-        data=AgentState(),
+        data=data,
         created_at=row.created_at,
         updated_at=row.updated_at,
     )

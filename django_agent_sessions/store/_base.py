@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 from uuid import UUID
 
 from django.db import DataError, Error, IntegrityError, connections, models, transaction
@@ -35,6 +35,7 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
 )
 from django_agent_sessions.models import Session
+from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.sql.triggers import HELD
 from django_agent_sessions.values import observing
 
@@ -263,6 +264,20 @@ def agent_deleted(what: str, session: UUID) -> SessionNotFoundError:
     """Return the error of a write to an agent that does not exist any more."""
     return SessionNotFoundError(
         f"{what}: the agent or its session {session} was deleted; open it again to start anew"
+    )
+
+
+def corrupt_columns(row: Any, *names: str) -> list[str]:
+    """Return those of some columns of a row that cannot be read."""
+    return [name for name in names if isinstance(getattr(row, name), CorruptPayload)]
+
+
+def corrupt_state(what: str, row: Any, columns: Sequence[str] = ("state",)) -> str:
+    """Return what an ``UnreadableStateError`` says of a row."""
+    return (
+        f"the state of {what} (row {row.id}) of session {row.session_id} is corrupt "
+        f"({', '.join(columns)}): restore it from a backup, or set it to an empty value; see "
+        "corrupt-state in the documentation's page on integrity"
     )
 
 

@@ -21,6 +21,7 @@ from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
     StaleSessionError,
+    UnreadableStateError,
 )
 from django_agent_sessions.models import (
     MAIN_BRANCH,
@@ -41,7 +42,7 @@ from django_agent_sessions.values.records import (
 )
 
 from ._agent_states import BRANCH_NAMES, former_name_of_main, with_agent_lock
-from ._base import retry_reads
+from ._base import corrupt_columns, corrupt_state, retry_reads
 from ._branch_steps import MAIN_NAME
 from ._counters import recounting
 from ._queries import agent_rows, branch_rows, conversation
@@ -280,9 +281,14 @@ def _reserve_names(
         update_one(agent_rows(using).filter(pk=agent.id), new)
 
 
+_NAMED = ("session", "internal_state")
+
+
 def _state(using: str, agent: AgentRecord) -> Any:
-    rows = SessionAgent.objects.using(using).filter(pk=agent.id)
-    return rows.values_list("internal_state", flat=True).first()
+    row = SessionAgent.objects.using(using).filter(pk=agent.id).only(*_NAMED).first()
+    if row is not None and (columns := corrupt_columns(row, "internal_state")):
+        raise UnreadableStateError(corrupt_state(f"agent {agent.agent_id!r}", row, columns))
+    return None if row is None else row.internal_state
 
 
 def _of(using: str, rows: QuerySet[Any], agent: AgentRecord) -> QuerySet[Any]:

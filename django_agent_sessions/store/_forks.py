@@ -22,7 +22,12 @@ from django_agent_sessions.models.querysets import MessageQuerySet
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentState
 
-from ._agent_states import LATEST_SNAPSHOT_ID, references_to_window, without_run_state
+from ._agent_states import (
+    LATEST_SNAPSHOT_ID,
+    references_to_window,
+    refuse_unreadable,
+    without_run_state,
+)
 from ._agents import agent_without_state
 from ._counters import set_error_count
 from ._mask_on_write import prepare_title
@@ -152,6 +157,7 @@ def _state_at(
     )
     if snapshot is None:
         return without_message_references(present)
+    refuse_unreadable(f"a snapshot of agent {agent.agent_id!r}", snapshot)
     state = state_in_document(snapshot.document)
     return AgentState(
         state.state,

@@ -19,9 +19,14 @@ from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.session_names import SessionName
 from django_agent_sessions.sql import lookup, message_writes
 from django_agent_sessions.values.ids import new_id, validate_id
-from django_agent_sessions.values.records import MultiAgentRecord, SessionRecord
+from django_agent_sessions.values.records import (
+    MultiAgentRecord,
+    SessionRecord,
+    UnreadableMultiAgentRecord,
+)
 
-from ._base import insert_unique, retry_reads, tracked_atomic, write
+from ._agent_states import readable_orchestrator
+from ._base import corrupt_state, insert_unique, retry_reads, tracked_atomic, write
 from ._context import StorePart, twin
 from ._held_copies import replace_state
 from ._mask_on_write import mask_on_write
@@ -164,6 +169,8 @@ class MultiAgents(StorePart):
         Raises:
             InvalidIdError: The id is invalid.
             StaleSessionError: The redaction epoch changed.
+            UnreadableStateError: The stored state is corrupt, so nothing tells what nodes said
+                since; it stays as it is.
             PayloadError: The state is not JSON.
         """
         record = given_session(self._context, session)
@@ -179,7 +186,7 @@ class MultiAgents(StorePart):
         def update(unsure: bool) -> int:
             with tracked_atomic(self.using) if with_nodes else nullcontext():
                 lock_session_row(self.using, record.id)
-                stored = rows.values_list("state", flat=True).first() if with_nodes else None
+                stored = readable_orchestrator(rows) if with_nodes else None
                 updated = update_one(
                     rows.filter(session__in=free), content, updated_at=timezone.now()
                 ) or replace_state(self.using, record.id, rows, content, epoch=epoch)
@@ -196,23 +203,19 @@ class MultiAgents(StorePart):
 
 
 def _record(row: Any) -> MultiAgentRecord:
-    state = row.state
-    if isinstance(state, CorruptPayload):
-        logger.warning(
-            "the state of orchestrator %s (row %s) is corrupt and was skipped",
-            row.multi_agent_id,
-            row.id,
-        )
-        state = {}
-    return MultiAgentRecord(
-        id=row.id,
-        session=row.session_id,
-        multi_agent_id=row.multi_agent_id,
-        kind=row.kind,
-        state=state,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-    )
+    columns = {
+        "id": row.id,
+        "session": row.session_id,
+        "multi_agent_id": row.multi_agent_id,
+        "kind": row.kind,
+        "created_at": row.created_at,
+        "updated_at": row.updated_at,
+    }
+    if not isinstance(row.state, CorruptPayload):
+        return MultiAgentRecord(**columns, state=row.state)
+    problem = corrupt_state(f"orchestrator {row.multi_agent_id!r}", row)
+    logger.warning("%s", problem)
+    return UnreadableMultiAgentRecord(problem, **columns)
 
 
 def _multi_agent(

@@ -14,7 +14,7 @@ from django_agent_sessions.models.content_field import sealed_columns
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import Usage
 
-from ._agent_states import LATEST_SNAPSHOT_ID, update_snapshot
+from ._agent_states import LATEST_SNAPSHOT_ID, readable_orchestrator, update_snapshot
 from ._base import retry_reads
 from ._counters import touch
 from ._held_copies import keep
@@ -71,7 +71,7 @@ class OrchestratorSnapshotStore(SnapshotFinder):
                     keep(self.using, session.pk, agents.first(), {"state": state})
                     keep(self.using, session.pk, rows.first(), {"document": document})
                 if has_node_messages(state):
-                    before, _ = stored()
+                    before = readable_orchestrator(agents)
                     append_node_messages(self.using, session, multi_agent_id, state, before=before)
                 new_state = sealed_columns(SessionMultiAgent, key, {"state": state}, session.pk)
                 agents.update(**new_state, updated_at=now)

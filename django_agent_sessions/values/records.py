@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
+from django_agent_sessions.exceptions import UnreadableStateError
 from django_agent_sessions.values.ids import SessionKey, new_id
 from django_agent_sessions.values.token_counts import TokenCounts
 
@@ -141,6 +142,27 @@ class AgentState:
     conversation_manager_state: Any = field(default_factory=dict)
     internal_state: Any = field(default_factory=dict)
     window: Any = None
+
+
+class UnreadableState(AgentState):
+    """A state that is corrupt in the database: reading a value raises ``UnreadableStateError``."""
+
+    __slots__ = ("_problem",)
+
+    def __init__(self, problem: str) -> None:
+        # The values stay unset, so that Python asks `__getattr__` for them.
+        object.__setattr__(self, "_problem", problem)
+
+    @property
+    def error(self) -> UnreadableStateError:
+        """The error, which names the row and what to do."""
+        return UnreadableStateError(self._problem)
+
+    def __getattr__(self, name: str) -> Any:
+        raise self.error
+
+    def __repr__(self) -> str:
+        return "<UnreadableState>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,3 +508,20 @@ class MultiAgentRecord:
     state: Any
     created_at: datetime
     updated_at: datetime
+
+
+class UnreadableMultiAgentRecord(MultiAgentRecord):
+    """An orchestrator whose state is corrupt: reading ``state`` raises ``UnreadableStateError``."""
+
+    __slots__ = ("_problem",)
+
+    def __init__(self, problem: str, **columns: Any) -> None:
+        # As `UnreadableState`: only `state` stays unset.
+        for name, value in {"_problem": problem, **columns}.items():
+            object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        raise UnreadableStateError(self._problem)
+
+    def __repr__(self) -> str:
+        return f"<UnreadableMultiAgentRecord {self.id}>"

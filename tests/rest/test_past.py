@@ -22,6 +22,7 @@ from django_agent_sessions.models import (
     SessionMessage,
     Snapshot,
 )
+from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentState
 from tests.admin.people import grant
@@ -62,6 +63,18 @@ def keys(number: int = 0) -> list[UUID]:
 
 
 # --- rewinds -----------------------------------------------------------------------------------
+
+
+def test_a_rewind_does_not_replace_a_corrupt_state(api, url):
+    corrupt = CorruptPayload('{"plantedsecret')
+    SessionAgent.objects.update(state=corrupt)
+
+    problem = post(api, f"{url}rewind/", {"to": 1}, 409)
+
+    assert problem["code"] == "unreadable_state"
+    assert "plantedsecret" not in str(problem)
+    assert SessionAgent.objects.get().state == corrupt
+    assert texts(api, url) == SAID
 
 
 @pytest.mark.parametrize("by", ["id", "position"])

@@ -14,6 +14,7 @@ from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
     StaleSessionError,
+    UnreadableStateError,
 )
 from django_agent_sessions.models import SessionAgent, SessionMultiAgent
 from django_agent_sessions.models.fields import CorruptPayload
@@ -141,21 +142,40 @@ def test_names_in_a_session_that_cannot_be_ids_are_refused(store, session, agent
         store.multi_agents.update(session, agent_id, {})
 
 
-def test_a_corrupt_state_is_reported_and_left_out(store, session, caplog):
+@pytest.mark.parametrize(
+    "column", ["state", "conversation_manager_state", "internal_state", "window"]
+)
+def test_a_corrupt_state_is_named_and_neither_restored_nor_replaced(store, session, column, caplog):
     agent = store.agents.open(session, data=STATE)
-    store.append_many(agent, [{"role": "user", "content": str(n)} for n in range(5)])
-    SessionAgent.objects.update(
-        state=CorruptPayload('{"plantedsecret'), window=CorruptPayload("plantedsecret")
-    )
+    messages = [{"role": "user", "content": str(n)} for n in range(5)]
+    store.append_many(agent, messages)
+    SessionAgent.objects.update(**{column: CorruptPayload('{"plantedsecret')})
 
-    found = store.agents.open(session)
+    (found,) = store.agents.list(session)
 
-    assert found.data.state == {}
-    assert found.data.window is None
-    assert exactly(found.data.internal_state) == exactly(STATE.internal_state)
-    assert len(store.messages.restore(found)) == 5
+    assert found.agent_id == "default"
+    assert [row.message for row in store.messages.list(found)] == messages
+    assert store.append(found, messages[0]).message_id == 5
+    for use in (
+        lambda: found.data.state,
+        lambda: store.messages.restore(found),
+        lambda: store.agents.update(found, AgentState()),
+        lambda: store.snapshots.take(found),
+        lambda: store.branches.rewind(found, to=1),
+    ):
+        with pytest.raises(UnreadableStateError, match=rf"\({column}\): restore it") as raised:
+            use()
+        for name in ("'default'", str(agent.id), str(session.id), "corrupt-state"):
+            assert name in str(raised.value)
+        assert "plantedsecret" not in f"{raised.value} {found!r} {caplog.text}"
     assert str(agent.id) in caplog.text
-    assert "plantedsecret" not in caplog.text
+    assert getattr(SessionAgent.objects.get(), column) == CorruptPayload('{"plantedsecret')
+
+    row = SessionAgent.objects.get()
+    setattr(row, column, None if column == "window" else {})
+    row.save(update_fields=[column])
+    restored = store.messages.restore(store.agents.open(session))
+    assert len(restored) == (6 if column == "window" else 4)
 
 
 # --- orchestrators ---------------------------------------------------------------------------
@@ -189,13 +209,20 @@ def test_making_an_orchestrator_twice_is_a_conflict_that_harms_no_transaction(st
     assert store.multi_agents.find(session, "m").state == {"first": 1}
 
 
-def test_a_corrupt_orchestrator_is_reported_and_its_state_left_out(store, session, caplog):
+def test_a_corrupt_orchestrator_is_named_and_not_restored(store, session, caplog):
     made = store.multi_agents.create(session, "m", {"a": 1})
     SessionMultiAgent.objects.update(state=CorruptPayload("plantedsecret"))
 
-    assert store.multi_agents.find(session, "m").state == {}
-    assert str(made.id) in caplog.text
-    assert "plantedsecret" not in caplog.text
+    (listed,) = store.multi_agents.list(session)
+    found = store.multi_agents.find(session, "m")
+
+    assert listed.id == found.id == made.id
+    with pytest.raises(UnreadableStateError, match=r"orchestrator 'm' .*corrupt") as raised:
+        _ = found.state
+    for name in (str(made.id), str(session.id), "corrupt-state"):
+        assert name in str(raised.value)
+        assert name in caplog.text
+    assert "plantedsecret" not in f"{raised.value} {found!r} {caplog.text}"
 
 
 def test_a_value_too_long_for_its_column_harms_no_transaction(store, session):

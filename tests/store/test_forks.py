@@ -12,8 +12,10 @@ from django_agent_sessions.exceptions import (
     InvalidIdError,
     SessionConflictError,
     SessionNotFoundError,
+    UnreadableStateError,
 )
-from django_agent_sessions.models import Blob, BlobReference, Session, SessionMessage
+from django_agent_sessions.models import Blob, BlobReference, Session, SessionMessage, Snapshot
+from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.store import SessionStore, _message_copies
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentState
@@ -121,6 +123,27 @@ def test_an_agent_has_its_state_as_of_then_where_a_snapshot_has_it(store, agent)
     data = store.agents.find(earlier, "default").data
     assert data.state == {"n": 2}
     assert data.conversation_manager_state == {"removed_message_count": 0}
+
+
+def test_a_corrupt_snapshot_does_not_count_as_an_empty_state(store, agent):
+    store.agents.update(agent, AgentState({"n": 1}))
+    made = store.snapshots.take(agent)
+    at = SessionMessage.objects.get(message_id=3).pk
+    store.append(agent, user("e"))
+    Snapshot.objects.update(document=CorruptPayload("plantedsecret"))
+
+    for use in (
+        lambda: store.sessions.fork(store.get("talk"), at=at),
+        lambda: store.snapshots.restore(agent, made.id),
+        lambda: store.branches.rewind(agent, 3),
+    ):
+        with pytest.raises(
+            UnreadableStateError, match=r"snapshot .*corrupt \(document\)"
+        ) as raised:
+            use()
+        assert str(made.id) in str(raised.value)
+    assert Session.objects.count() == 1
+    assert store.agents.find(store.get("talk"), "default").data.state == {"n": 1}
 
 
 def test_a_side_branch_can_be_forked(store, agent):

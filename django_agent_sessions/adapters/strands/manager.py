@@ -261,11 +261,13 @@ class DjangoSessionManager(LocalSessionManager, DjangoSessionRepository):
             found = self._session.run(read)
         else:
             # An agent that was not in the loaded session is created with its first message.
-            found = self._work.loaded_agents.pop(agent.agent_id, None)
+            found = self._work.loaded_agents.get(agent.agent_id)
             if found is None:
                 conversation.pending_messages = initial_messages(agent)
         if found is not None:
             restore_agent(agent, conversation, found, self.session_id)
+        if self._work.loaded_agents is not None:
+            self._work.loaded_agents.pop(agent.agent_id, None)
         self._work.conversations[agent.agent_id] = conversation
 
     def append_message(self, message: Message, agent: LocalAgent, **kwargs: Any) -> None:

@@ -13,7 +13,7 @@ from strands.types.exceptions import SessionException
 
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.values.records import SessionRecord, Usage
+from django_agent_sessions.values.records import MultiAgentRecord, SessionRecord, Usage
 from django_agent_sessions.values.token_counts import token_counts
 
 from .live_redaction import RedactionLog, as_state, mask_orchestrator
@@ -32,7 +32,7 @@ class Orchestrators:
         self._session = session
         self._written_states: dict[str, dict[str, Any]] = {}
         self._counted_usage: dict[str, Usage] = {}
-        self._preloaded: dict[str, Any] = {}
+        self._preloaded: dict[str, MultiAgentRecord] = {}
         self._live: dict[str, weakref.ref[MultiAgentBase]] = {}
         self._corrections: dict[str, RedactionLog] = {}
 
@@ -56,7 +56,7 @@ class Orchestrators:
     def make_reader(self, source: MultiAgentBase) -> Callable[[], dict[str, Any] | None]:
         """Return a function that reads an orchestrator's state, or creates its row."""
         if source.id in self._preloaded:
-            return functools.partial(self._preloaded.pop, source.id)
+            return lambda: self._preloaded.pop(source.id).state
         return functools.partial(self._read_or_make, source.id, source.serialize_state())
 
     def changed_elsewhere(self, multi_agent_id: str) -> dict[str, Any] | None:
@@ -70,7 +70,7 @@ class Orchestrators:
     def load_ahead(self, *, none: bool = False) -> None:
         """Read all states; ``none`` if the session is known to have none."""
         records = [] if none else self._store.multi_agents.list(self._session())
-        self._preloaded = {record.multi_agent_id: record.state for record in records}
+        self._preloaded = {record.multi_agent_id: record for record in records}
 
     def redacted_texts(self) -> set[str]:
         """Return the texts that were redacted in the states since they were read."""

@@ -26,6 +26,7 @@ from django_agent_sessions.values.records import (
     Append,
     NewMessage,
     SessionRecord,
+    UnreadableState,
     Usage,
     Written,
 )
@@ -118,6 +119,9 @@ class SessionOperations:
         return None
 
     def _read_found(self, record: AgentRecord) -> StoredAgent:
+        if isinstance(record.data, UnreadableState):
+            # Restoring it raises; the other agents of the session can be built.
+            return StoredAgent(record, [], 0, {})
         # Read the end first: a message that is appended after it is either read too or a conflict.
         end = self.store.messages.next_position(record) if self._raises else 0
         restored = self._messages_of(record)

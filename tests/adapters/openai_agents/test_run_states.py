@@ -12,9 +12,14 @@ from agents.extensions.memory import EncryptedSession
 from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, DjangoSession
 from django_agent_sessions.content.dialects import STRANDS
 from django_agent_sessions.db.bridge import arun_orm
-from django_agent_sessions.exceptions import ConfigurationError, SessionNotFoundError
+from django_agent_sessions.exceptions import (
+    ConfigurationError,
+    SessionNotFoundError,
+    UnreadableStateError,
+)
 from django_agent_sessions.governance.redaction import Find, aredact
 from django_agent_sessions.models import SessionAgent
+from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing
 from django_agent_sessions.values.records import AgentState
@@ -252,3 +257,30 @@ async def test_a_run_without_a_session_has_no_place_for_its_state():
     result = await Runner.run(assistant(call("pay", amount=7)), "Pay 7")
     with pytest.raises(SessionNotFoundError):
         await DjangoSession("s").save_run_state(result)
+
+
+@pytest.mark.parametrize("session_class", SESSIONS)
+async def test_a_corrupt_state_is_neither_taken_nor_replaced(session_class):
+    session = session_class("s")
+    agent = await ask(session)
+    corrupt = CorruptPayload('{"plantedsecret')
+    await arun_orm(lambda: SessionAgent.objects.update(state=corrupt))
+
+    with pytest.raises(UnreadableStateError, match=r"agent 'default' .*corrupt \(state\)"):
+        await session.take_run_state(agent)
+    with pytest.raises(UnreadableStateError, match="agent 'default'"):
+        await ask(session_class("s"))
+
+    assert await arun_orm(agent_state) == corrupt
+
+
+async def test_corrupt_names_of_branches_are_not_taken_for_none():
+    session = AdvancedDjangoSession("s")
+    await session.add_items([{"role": "user", "content": "Hi"}])
+    corrupt = CorruptPayload('{"plantedsecret')
+    await arun_orm(lambda: SessionAgent.objects.update(internal_state=corrupt))
+
+    with pytest.raises(UnreadableStateError, match=r"corrupt \(internal_state\)"):
+        await session.create_branch_from_turn(1, "third")
+
+    assert (await arun_orm(SessionAgent.objects.get)).internal_state == corrupt

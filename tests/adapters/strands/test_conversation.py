@@ -24,6 +24,7 @@ from django_agent_sessions.exceptions import (
     InvalidIdError,
     SessionConflictError,
     SessionNotFoundError,
+    UnreadableStateError,
 )
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
@@ -350,19 +351,30 @@ def test_input_that_continues_a_turn_is_one_message():
     assert Session.objects.get().message_count == 2
 
 
-def test_a_corrupt_state_does_not_keep_the_agent_from_starting(caplog):
+@pytest.mark.parametrize(
+    "column", ["state", "conversation_manager_state", "internal_state", "window"]
+)
+def test_an_agent_with_a_corrupt_state_is_not_restored_and_loses_nothing(column):
     build("Hello.")("Hi")
-    row = SessionAgent.objects.get()
-    row.state = CorruptPayload("{")
-    row.conversation_manager_state = CorruptPayload("{")
-    row.internal_state = CorruptPayload("{")
-    row.save()
+    build("I help.", agent_id="helper")("Help")
+    corrupt = CorruptPayload('{"plantedsecret')
+    SessionAgent.objects.filter(agent_id="default").update(**{column: corrupt})
 
-    again = build("Fine.")
-    again("How are you?")
+    ahead = asyncio.run(DjangoSessionManager.load("s"))
+    for manager in (DjangoSessionManager("s"), ahead):
+        for _ in range(2):
+            with pytest.raises(
+                UnreadableStateError, match=rf"agent 'default' .*corrupt \({column}\)"
+            ):
+                build("Lost.", session_manager=manager)
 
-    assert texts(stored()) == ["Hi", "Hello.", "How are you?", "Fine."]
-    assert str(row.pk) in caplog.text
+    assert build("Yes.", agent_id="helper")("Again").message["content"] == [{"text": "Yes."}]
+    assert texts(stored()) == ["Hi", "Hello."]
+    row = SessionAgent.objects.get(agent_id="default")
+    assert getattr(row, column) == corrupt
+    setattr(row, column, None if column == "window" else {})
+    row.save(update_fields=[column])
+    assert texts(build().messages) == ["Hi", "Hello."]
 
 
 class TestConflicts:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from django_agent_sessions.adapters.strands import DjangoSessionManager
-from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.exceptions import SessionNotFoundError, UnreadableStateError
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
+from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.testing.base import run_in_threads
 from tests import processes
 
@@ -187,3 +188,22 @@ def test_a_deleted_one_is_not_made_again():
     with pytest.raises(Exception, match="was deleted"):
         made("Go")
     assert not Session.objects.exists()
+
+
+def test_a_graph_with_a_corrupt_state_is_not_restored_and_loses_nothing():
+    made = graph()
+    made("Go")
+    corrupt = CorruptPayload('{"plantedsecret')
+    SessionMultiAgent.objects.update(state=corrupt)
+
+    for _ in range(2):
+        with pytest.raises(UnreadableStateError, match=r"orchestrator 'graph' .*corrupt \(state\)"):
+            graph()
+    ahead = asyncio.run(DjangoSessionManager.load("s"))
+    for _ in range(2):
+        with pytest.raises(UnreadableStateError, match="orchestrator 'graph'"):
+            graph(manager=ahead)
+    # It was restored before, and would replace what another process stored meanwhile.
+    with pytest.raises(UnreadableStateError, match="orchestrator 'graph'"):
+        made("Again")
+    assert SessionMultiAgent.objects.get().state == corrupt

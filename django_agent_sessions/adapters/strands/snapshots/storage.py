@@ -187,7 +187,9 @@ class DjangoStorage:
         except AgentSessionsError as error:
             failure, cause = StorageError(f"{what}: {error}"), error
         except UnstructuredError:
-            failure = StorageError(f"{what}: the stored data is corrupt")
+            failure = StorageError(
+                f"{what}: the stored data is corrupt: restore it from a backup, or delete it"
+            )
         except (Error, OSError) as error:
             # Without the error's text, in which PostgreSQL prints the row.
             failure = StorageError(f"{what}: {type(error).__name__}")
