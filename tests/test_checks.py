@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from django.core.checks import run_checks
@@ -24,6 +25,7 @@ from django_agent_sessions.checks import (
     check_throttles,
 )
 from django_agent_sessions.conf import AgentSessionsSettings
+from django_agent_sessions.models.access import AccessRule, ObjectPermissions
 
 
 def found(check) -> list[tuple[str | None, str, str | None]]:
@@ -369,6 +371,39 @@ def test_an_access_rule_that_is_there_is_no_error(settings):
     for path in (None, "django_agent_sessions.models.access.AccessRule"):
         settings.AGENT_SESSIONS = {"ACCESS": path}
         assert found(check_access) == []
+
+
+class Logged:
+    def log(self) -> None:
+        """It is no rule's."""
+
+
+class Team(Logged, AccessRule):
+    lead = frozenset[str]()
+
+    def permit(self, user: Any, action: Any, session: Any) -> bool | None:
+        return None
+
+    @staticmethod
+    def listed(user: Any, action: Any) -> None:
+        """Only a rule of objects has it."""
+
+    def _own(self) -> None:
+        """Nobody's business."""
+
+
+class Guarded(ObjectPermissions):
+    def listed(self, user: Any, action: Any) -> None:
+        return None
+
+
+@pytest.mark.parametrize(("rule", "names"), [("Team", ["listed", "permit"]), ("Guarded", [])])
+def test_a_method_of_an_access_rule_that_is_never_called_is_a_warning(settings, rule, names):
+    settings.AGENT_SESSIONS = {"ACCESS": f"{__name__}.{rule}"}
+    warned = check_access(None)
+    assert [warning.id for warning in warned] == ["agent_sessions.W026"] * len(names)
+    for warning, name in zip(warned, names, strict=True):
+        assert f"{rule} has a method '{name}'" in warning.msg
 
 
 def test_a_storage_of_binaries_that_is_not_there_is_an_error(settings):

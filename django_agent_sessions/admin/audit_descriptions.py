@@ -65,7 +65,10 @@ _FIGURES: dict[str, Any] = {
     "reasons": ngettext_lazy(
         "%(count)s reason of an earlier event", "%(count)s reasons of earlier events", "number"
     ),
-    "states": ngettext_lazy("%(count)s state", "%(count)s states", "number"),
+    # Of a redaction: also titles, metadata, snapshots, comments and stored objects.
+    "states": ngettext_lazy(
+        "%(count)s title, state or other row", "%(count)s titles, states or other rows", "number"
+    ),
     "labels_added": ngettext_lazy("%(count)s label added", "%(count)s labels added", "number"),
     "labels_removed": ngettext_lazy(
         "%(count)s label removed", "%(count)s labels removed", "number"

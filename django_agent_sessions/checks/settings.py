@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Sequence
+from inspect import isroutine
 from typing import Any
 
 from django.apps import AppConfig
@@ -144,12 +145,15 @@ def check_dialects(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
 @register
 @requires_valid("ACCESS")
 def check_access(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Check that ``ACCESS`` is an access rule: until then every page of sessions fails."""
+    """Check that ``ACCESS`` is an access rule: until then every page of sessions fails.
+
+    A method with a misspelled name is never called, so the default decides.
+    """
     # Imported here because it imports the models.
-    from django_agent_sessions.models.access import access_rule
+    from django_agent_sessions.models.access import AccessRule, ObjectPermissions, access_rule
 
     try:
-        access_rule(conf.get_settings().ACCESS)
+        rule = access_rule(conf.get_settings().ACCESS)
     except ConfigurationError as error:
         return [
             Error(
@@ -159,7 +163,20 @@ def check_access(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list
                 id="agent_sessions.E010",
             )
         ]
-    return []
+    base = ObjectPermissions if issubclass(rule, ObjectPermissions) else AccessRule
+    # A mixin that is no rule may have methods of its own.
+    rules = [each for each in rule.__mro__ if issubclass(each, AccessRule)]
+    methods = {name for each in rules for name, value in vars(each).items() if isroutine(value)}
+    return [
+        CheckWarning(
+            f"AGENT_SESSIONS['ACCESS']: {rule.__qualname__} has a method {name!r}, which is never "
+            "called",
+            hint="Correct its name. Let the name of a method of your own begin with an underscore.",
+            id="agent_sessions.W026",
+        )
+        for name in sorted(methods)
+        if not name.startswith("_") and not hasattr(base, name)
+    ]
 
 
 @register

@@ -92,10 +92,12 @@ def add_participant(
         if participant is None:
             if rows.count() >= MAX_PARTICIPANTS:
                 raise QuotaExceededError(f"A session has at most {MAX_PARTICIPANTS} participants.")
-            participant = Participant(session_id=pk, user_id=key, added_by=_name(actor))
+            participant = Participant(session_id=pk, user_id=key)
         participant.role = role
+        event = current.record(AuditEvent.Action.PARTICIPANT_ADDED, user=str(key), role=role)
+        if participant._state.adding:
+            participant.added_by = _actor_of(event)
         participant.save(using=current.using)
-        current.record(AuditEvent.Action.PARTICIPANT_ADDED, user=str(key), role=role)
         return participant
 
     return _change(pk, apply, what, actor, via, using)
@@ -164,12 +166,12 @@ def create_link(
             session_id=pk,
             token_hash=hash_of(token),
             expires_at=now + lifetime,
-            created_by=_name(actor),
             created_at=now,
         )
-        link.save(using=current.using)
         expiry = link.expires_at.isoformat(timespec="seconds")
-        current.record(AuditEvent.Action.LINK_CREATED, target=link.pk, expires=expiry)
+        event = current.record(AuditEvent.Action.LINK_CREATED, target=link.pk, expires=expiry)
+        link.created_by = _actor_of(event)
+        link.save(using=current.using)
         return link
 
     what = f"creating a link to session {pk}"
@@ -232,7 +234,9 @@ def owner_for(viewer: Any, session: SessionName, *, write: bool = True) -> Any:
         rule = reach_of(viewer, SessionPermission.VIEW, SessionPermission.READ)
         allowed = bool(rule) and rule.includes(session)
     if not allowed or session.namespace == TOMBSTONE_NAMESPACE:
-        raise SessionNotFoundError(f"session {session.pk} does not exist, or has another owner")
+        message = f"session {session.pk} does not exist, or has another owner"
+        hint = "; pass write=False for a user who only reads" if write else ""
+        raise SessionNotFoundError(message + hint)
     return store_owner(session)
 
 
@@ -259,6 +263,6 @@ def _user_key(user: Any) -> Any:
     return key
 
 
-def _name(actor: Any) -> str:
+def _actor_of(event: AuditEvent) -> str:
     """Return the key of a user, or the name of a program."""
-    return str(getattr(actor, "pk", None) or actor or "")[:255]
+    return event.actor_id or event.actor

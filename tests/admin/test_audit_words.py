@@ -21,7 +21,7 @@ from django_agent_sessions.admin.audit_descriptions import describe_details
         ({"found": 3}, "3 sessions found"),
         (
             {"messages": 2, "states": 1, "hits": 3, "kinds": {"EMAIL": 2, "NAMED": 1}},
-            "2 messages, 1 state, 3 places, of which EMAIL 2, named text 1",
+            "2 messages, 1 title, state or other row, 3 places, of which EMAIL 2, named text 1",
         ),
         ({"labels_added": 1, "labels_removed": 2}, "1 label added, 2 labels removed"),
         ({"state": "in_review"}, "in review"),

@@ -13,6 +13,7 @@ from django.test import Client
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from django_agent_sessions import audit
 from django_agent_sessions.governance import sharing
 from django_agent_sessions.models import AuditEvent, Participant, Session, SessionMessage, ShareLink
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
@@ -183,6 +184,19 @@ def test_an_owner_adds_changes_and_removes_participants(planted, api, ada, bob):
     assert api.post(url, {"user": str(bob.pk), "role": "owner"}, format="json").status_code == 400
     assert api.delete(f"{url}{again['id']}/").status_code == 204
     assert api.delete(f"{url}{again['id']}/").status_code == 404
+
+
+@pytest.mark.parametrize("given", ["actor", "acting", "program", "nothing"])
+def test_who_shares_is_the_actor_of_the_event(planted, ada, bob, given):
+    actor = "a program" if given == "program" else ada
+    with audit.acting(ada if given == "acting" else None):
+        more = {"actor": actor} if given in ("actor", "program") else {}
+        added = sharing.add_participant(planted.session.pk, bob, "reader", **more)
+        link, _token = sharing.create_link(planted.session.pk, timedelta(minutes=1), **more)
+
+    event = AuditEvent.objects.filter(action="participant_added").latest("id")
+    expected = {"program": "a program", "nothing": ""}.get(given, str(ada.pk))
+    assert {added.added_by, link.created_by, event.actor_id or event.actor} == {expected}
 
 
 def test_a_link_is_made_once_shown_once_and_revoked(planted, api, settings):
@@ -511,8 +525,9 @@ def test_code_of_a_project_gets_the_owner_of_a_session_that_a_user_reaches(plant
     asked: list[tuple[Any, dict[str, bool]]] = [(reader, {}), (reader, {"write": True})]
     asked += [(root, {}), (bob, {"write": False}), (AnonymousUser(), {"write": False})]
     for user, write in asked:
-        with pytest.raises(SessionNotFoundError):
+        with pytest.raises(SessionNotFoundError) as told:
             sharing.owner_for(user, row, **write)
+        assert ("write=False" in str(told.value)) == write.get("write", True)
     sharing.add_participant(row.pk, bob, "writer")
     assert sharing.owner_for(bob, row) == ada.pk
     Session.objects.update(owner=None)
