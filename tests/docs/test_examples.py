@@ -18,6 +18,7 @@ from django.utils import timezone
 from sphinx.util import inspect as sphinx_inspect
 
 from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.governance import sharing
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.store import SessionStore
@@ -132,6 +133,22 @@ def test_members_of_a_projects_own_teams_reach_what_their_roles_allow() -> None:
         assert reached(user, SessionPermission.READ) == reads
         assert reached(user, SessionPermission.CHANGE) == changes
         assert reached(user, SessionPermission.DELETE) is None
+
+
+@pytest.mark.django_db
+def test_a_session_is_given_to_another_user_as_the_page_says() -> None:
+    ada, bob, eve = (User.objects.create_user(name) for name in ("ada", "bob", "eve"))
+    session = SessionStore(owner=ada).open("talk")
+    sharing.add_participant(session, eve, "reader")
+    statement = r"- `(Session\.objects\..*update\(owner=user\))` gives a session to another"
+    (code,) = re.findall(statement, (DOCS / "how-to" / "store.md").read_text())
+
+    exec(code, {"Session": Session, "session": session, "user": bob})  # noqa: S102 - our own page
+
+    assert SessionStore(owner=bob).get("talk").id == session.id
+    with pytest.raises(SessionNotFoundError):
+        SessionStore(owner=ada).get("talk")
+    assert sharing.owner_for(eve, session, write=False) == bob.pk
 
 
 @pytest.mark.django_db

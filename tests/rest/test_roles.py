@@ -138,6 +138,16 @@ def test_shared_sessions_are_in_a_list_of_their_own_and_are_not_ones_own(planted
     assert bobs.get(url).status_code == 200
 
 
+def test_an_empty_list_of_shared_sessions_is_no_reading(planted, bobs, bob, ada):
+    client = client_of(ada)
+    for query in ({}, {"archived": "true"}, {"q": "plantedtext"}):
+        assert client.get("/api/sessions/", {**query, "scope": "shared"}).json()["results"] == []
+    events = AuditEvent.objects.filter(actor_id=str(ada.pk), action__in=("read", "searched"))
+    assert [event.action for event in events] == ["searched"]
+    bobs.get("/api/sessions/", {"scope": "shared"})
+    assert AuditEvent.objects.filter(actor_id=str(bob.pk), action="read").count() == 1
+
+
 def test_participants_rate_for_themselves_and_leave_by_themselves(planted, bobs, bob, role):
     rating = planted.url("messages/<agent_sessions_uuid:message>/feedback/", 1)
     listed = planted.url(FEEDBACK)

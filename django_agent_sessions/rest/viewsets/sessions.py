@@ -33,7 +33,7 @@ from django_agent_sessions.models.functions import one_row_each
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.queries.search import MAX_QUERY_LENGTH, find_sessions
 from django_agent_sessions.queries.titles import with_titles
-from django_agent_sessions.rest.access import SCOPE_OWN
+from django_agent_sessions.rest.access import SCOPE_ALL, SCOPE_SHARED
 from django_agent_sessions.rest.base import (
     FileNegotiation,
     ThrottleScope,
@@ -168,7 +168,8 @@ class SessionViewSet(SessionDetailAPI):
             # The key of one owner may have been destroyed.
             untitled = sessions.defer("title", "metadata", "origin")
             rows = with_titles(paginator.paginate_queryset(untitled, request, view=self))
-        if self.asked_scope != SCOPE_OWN:
+        # Nobody's data is shown by an empty list of shared sessions; a search is recorded anyway.
+        if self.asked_scope == SCOPE_ALL or (self.asked_scope == SCOPE_SHARED and (rows or query)):
             self._record_listing(rows, searched=bool(query))
         data = (
             represent_rows(rows)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 from urllib.parse import quote, urlencode
 from uuid import UUID
@@ -36,11 +37,11 @@ from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.ids import may_be_issued, new_id, validate_id
 
 from .answers import Answer
-from .chat import Chat, ChatRequest
+from .chat import REGENERATE, Chat, ChatRequest
 from .claims import Claims, Refusal, Stored
 from .run_registry import runs
 from .runs import Run
-from .sent_before import answer_after, find_question, stored_after
+from .sent_before import answer_after, find_question, last_question, stored_after
 from .ui_messages import UIMessage, page_of
 
 
@@ -78,7 +79,7 @@ class ChatSessionAPI(StreamingAPI):
             quotas.check_bytes(session.owner_id, self.body_size, self.using)
         except Http404:
             pk = parse_uuid(incoming.id)
-            if pk is not None and may_be_issued(pk):
+            if incoming.trigger == REGENERATE or (pk is not None and may_be_issued(pk)):
                 raise
             if incoming.is_known:
                 raise Conflict(Refusal.EDITED.value) from None
@@ -96,7 +97,14 @@ class ChatSessionAPI(StreamingAPI):
                     raise Conflict("This id is already in use: choose another.") from None
                 key, (_, scope, name) = record.id, record.key
                 epoch, before = record.redaction_epoch, self._newest(key).first()
-        question = None if before is None else find_question(self._messages(key), incoming)
+        question = None
+        if incoming.trigger == REGENERATE:
+            question = last_question(self._messages(key))
+            if question is None:
+                raise Http404
+            incoming = replace(incoming, parts=(question.text,))
+        elif before is not None:
+            question = find_question(self._messages(key), incoming)
         chat = Chat(
             id=incoming.id,
             key=key,

@@ -102,6 +102,18 @@ def find_question(rows: MessageQuerySet, incoming: ChatRequest) -> SentBefore | 
     return SentBefore(before, text, Refusal.SENT if has_own else Refusal.UNANSWERED)
 
 
+def last_question(rows: MessageQuerySet) -> SentBefore | None:
+    """Return the last message of the user, to be answered again; None if there is none."""
+    main = rows.filter(branch=MAIN_BRANCH)
+    columns: Any = main.filter(role="user").annotate(shown=stored_payload()).order_by("-id")
+    for key, name, payload in columns.values_list("id", "agent__dialect", "shown").iterator(20):
+        text = dialects.get(name).question(payload)
+        if text is not None:
+            before = main.filter(id__lt=key).order_by("-id").values_list("id", flat=True).first()
+            return SentBefore(before, text, None)
+    return None
+
+
 def _has_own_answer(rows: MessageQuerySet, question: UUID) -> bool:
     """Return whether a question is answered before the next one that a client sent.
 

@@ -107,8 +107,18 @@ class ChatView(ChatSessionAPI):
         raise NotImplementedError("subclasses must override respond()")
 
     async def regenerate(self, incoming: ChatRequest) -> Any:
-        """Return a response with a new answer to an old message; a 409 unless overridden."""
+        """Return a response with a new answer to the last message; a 409 unless overridden."""
         raise Conflict("Answers cannot be regenerated. Send the message again.")
+
+    async def answer(self, incoming: ChatRequest) -> Any:
+        """Return a response with the answer to a message.
+
+        If ``regenerate`` calls it, the message is the last one in the session, which the agent must
+        not find answered.
+        """
+        new_chat, answer = await self.run_orm(self.open_chat, incoming)
+        await self.accept(new_chat)
+        return await self._start(new_chat, answer)
 
     async def accept(self, chat: Chat) -> None:
         """Raise an ``APIException`` if the message must not be answered; to be overridden."""
@@ -135,9 +145,7 @@ class ChatView(ChatSessionAPI):
         incoming = await self.in_thread(self._read)
         if incoming.trigger == REGENERATE:
             return await self.regenerate(incoming)
-        new_chat, answer = await self.run_orm(self.open_chat, incoming)
-        await self.accept(new_chat)
-        return await self._start(new_chat, answer)
+        return await self.answer(incoming)
 
     async def get(self, request: Any, chat: str = "") -> Any:
         """Return the messages, or the running answer."""

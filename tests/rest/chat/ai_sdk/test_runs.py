@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from django_agent_sessions.governance.redaction import Find, redact
-from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.models import Branch, Session, SessionMessage
 
 from .clients import body, chunks, parts, until
 
@@ -64,6 +64,16 @@ class Joining(threading.Thread):
         self.join(30)
         self._request.__exit__(None, None, None)
         return chunks(self._found)
+
+
+def test_a_fresh_answer_is_rated_by_the_id_of_the_last_message(browser):
+    browser.ask("api/support", "c-1", "Hello")
+    answer = browser.ask("api/support", "c-1", "weather Rome")
+    url = "api/agent-sessions/messages/{}/feedback/"
+    last = browser.messages("api/support", "c-1", limit=1)[-1]
+    assert last["role"] == "assistant"
+    for key, status in ((last["id"], 200), (answer[0]["messageId"], 404)):
+        assert browser.http.put(url.format(key), json={"value": 1}).status_code == status
 
 
 def test_nothing_is_resumed_where_nothing_is_said(browser):
@@ -189,6 +199,48 @@ def test_a_regeneration_is_refused_with_a_reason(browser):
     assert refused.status_code == 409
     assert "Send the message again" in refused.json()["message"]
     assert Session.objects.count() == 1
+
+
+REGENERATE = {"id": "c-1", "messages": [], "trigger": "regenerate-message"}
+
+
+@pytest.mark.parametrize("order", ["weather Rome", "Hello"])
+@pytest.mark.parametrize("api", ["again/support", "again/research"])
+def test_the_recipe_answers_again_and_keeps_the_former_answer(browser, stranger, api, order):
+    browser.ask(api, "c-1", "First", key="m-1")
+    former = parts(browser.ask(api, "c-1", order, key="m-2"))
+
+    for _ in range(2):
+        again = browser.http.post(api, json=REGENERATE)
+        assert again.status_code == 200
+        kinds = [part["type"] for part in parts(chunks(again.text))]
+        assert kinds == [part["type"] for part in former]
+
+    shown = browser.messages(api, "c-1")
+    assert [message["role"] for message in shown] == ["user", "assistant"] * 2
+    assert [message["parts"][0].get("text") for message in shown[::2]] == ["First", order]
+    rows = SessionMessage.objects.filter(branch=0, text=order)
+    assert [row.external_id for row in rows] == ["m-2"]
+    assert Branch.objects.count() == 2
+    assert browser.ask(api, "c-1", "recall", key="m-3")[-1]["type"] == "finish"
+    assert stranger.http.post(api, json=REGENERATE).status_code == 404
+    assert browser.http.post(api, json={**REGENERATE, "id": "c-2"}).status_code == 404
+    assert Session.objects.count() == 1
+
+
+@pytest.mark.parametrize("api", ["again/support", "again/research"])
+def test_the_recipe_answers_a_message_that_failed_and_waits_for_a_running_answer(
+    browser, gate, name, api
+):
+    browser.ask(api, "c-1", "fail-at-once Ada", key="m-1")
+    assert chunks(browser.http.post(api, json=REGENERATE).text)[-1]["type"] == "error"
+    assert not Branch.objects.exists()
+    with browser.asking(api, "c-1", f"wait {name}", key="m-2") as lines:
+        until(lines, "One")
+        assert browser.http.post(api, json=REGENERATE).status_code == 409
+        gate.open(name)
+        assert "[DONE]" in "".join(lines)
+    assert chunks(browser.http.post(api, json=REGENERATE).text)[-1]["type"] == "finish"
 
 
 def test_two_requests_with_one_message_at_one_moment_are_answered_once(browser):

@@ -33,6 +33,19 @@ def _documented() -> Any:
     return module
 
 
+EXAMPLE = _documented()
+
+
+def _regenerating(base: type[ChatView]) -> type[ChatView]:
+    """The recipe on the page, for one of its chats."""
+    page = (_EXAMPLE.parents[1] / "how-to" / "ai-sdk.md").read_text()
+    (code,) = (code for code in page.split("```python\n") if "class RegeneratingChat" in code)
+    names: dict[str, Any] = {"SupportChat": base}
+    exec(code.partition("```")[0], names)  # noqa: S102 - our own page
+    made: type[ChatView] = names["RegeneratingChat"]
+    return made
+
+
 class StrandsTools(ChatView):
     stop_grace_seconds = 0.2
 
@@ -165,7 +178,9 @@ class Nobody(StrandsTools):
 
 
 urlpatterns = [
-    *_documented().urlpatterns,
+    *EXAMPLE.urlpatterns,
+    *chat_urls(_regenerating(EXAMPLE.SupportChat), "again/support", name="again-support"),
+    *chat_urls(_regenerating(EXAMPLE.ResearchChat), "again/research", name="again-research"),
     *chat_urls(StrandsTools, "strands", name="strands"),
     *chat_urls(OpenAITools, "openai", name="openai"),
     *chat_urls(UnawareStrands, "unaware-strands", name="unaware-strands"),
