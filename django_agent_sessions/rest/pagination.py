@@ -23,6 +23,7 @@ from rest_framework.response import Response
 from django_agent_sessions.queries import message_pages
 from django_agent_sessions.queries.message_pages import MessagePage, MessageQuery
 from django_agent_sessions.queries.search import MAX_QUERY_LENGTH
+from django_agent_sessions.queries.titles import with_readable_titles
 from django_agent_sessions.values.records import BranchRecord
 
 from .converters import parse_uuid
@@ -94,9 +95,12 @@ class KeysetPagination(BasePagination):
         """Return the first rows after a position, or the first of all, in one direction."""
         if position is not None:
             rows = self.filter_beyond(rows, position, ascending)
-        return list(
-            rows.order_by(*(name if ascending else f"-{name}" for name in self.order))[:count]
-        )
+        order = (name if ascending else f"-{name}" for name in self.order)
+        return self.fetch(rows.order_by(*order)[:count])
+
+    def fetch(self, rows: Any) -> list[Any]:
+        """Return the rows of a queryset."""
+        return list(rows)
 
     def filter_beyond(self, rows: Any, position: Sequence[Any], ascending: bool) -> Any:
         """Return the rows after a position; of one column here."""
@@ -143,9 +147,8 @@ class KeysetPagination(BasePagination):
         query = urlencode([*parameters, (CURSOR, cursor)])
         return str(request.build_absolute_uri(f"{request.path}?{query}"))
 
-    def get_paginated_response(self, data: Any, **more: Any) -> Response:
-        links = {"next": self.next_url, "previous": self.previous_url}
-        return Response({"results": data, **links, **more})
+    def get_paginated_response(self, data: Any) -> Response:
+        return Response({"results": data, "next": self.next_url, "previous": self.previous_url})
 
     def get_paginated_response_schema(self, schema: Any) -> dict[str, Any]:
         link = {"type": "string", "nullable": True, "format": "uri"}
@@ -253,8 +256,20 @@ class SessionPagination(KeysetPagination):
     newest_first = True
     result_name = "session"
 
+    search: dict[str, bool] | None = None
+    """How complete the search was, if there was one."""
+
     def filter_beyond(self, rows: Any, position: Sequence[Any], ascending: bool) -> Any:
         return (rows.more_recent_than if ascending else rows.less_recent_than)(*position)
+
+    def fetch(self, rows: Any) -> list[Any]:
+        return with_readable_titles(rows)
+
+    def get_paginated_response(self, data: Any) -> Response:
+        response = super().get_paginated_response(data)
+        if self.search is not None:
+            response.data["search"] = self.search
+        return response
 
     def get_paginated_response_schema(self, schema: Any) -> dict[str, Any]:
         page = super().get_paginated_response_schema(schema)

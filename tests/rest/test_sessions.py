@@ -10,8 +10,9 @@ from django.utils import timezone
 
 from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
+from django_agent_sessions.models.titles import last_text
 from django_agent_sessions.rest.base import SafeJSONRenderer, compute_etag
-from django_agent_sessions.rest.serializers.sessions import SessionRowSerializer, with_texts
+from django_agent_sessions.rest.serializers.sessions import SessionRowSerializer
 from django_agent_sessions.store import SessionStore
 
 from .conftest import Talk
@@ -59,7 +60,7 @@ def test_rows_of_a_list_are_what_the_documented_serializer_makes_of_sessions(api
         archived_at=timezone.now(), legal_hold=True, input_tokens=2**40
     )
     Talk(ada, "Hello", session_id="untitled", title="")
-    rows = with_texts(Session.objects.recent_first())
+    rows = Session.objects.recent_first().with_display_title().annotate(last_text=last_text())
     expected = SafeJSONRenderer().render(SessionRowSerializer(rows, many=True).data)
     assert api.get(SESSIONS).json()["results"] == json.loads(expected)
 

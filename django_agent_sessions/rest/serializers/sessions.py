@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cache
 from typing import Any, ClassVar
 
 from rest_framework import serializers
 
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
-from django_agent_sessions.models.titles import display_title, last_text
 from django_agent_sessions.values.chosen_classes import chosen_class
 
 from .fields import (
@@ -21,12 +18,9 @@ from .fields import (
     StrictBooleanField,
     StrictSerializer,
     StrictTextField,
-    Table,
     UTCDateTimeField,
     check_metadata_size,
     displayable_json,
-    represent,
-    table_of,
 )
 
 _COST = "By the prices at the time of each message; null if no model with a price answered."
@@ -113,34 +107,6 @@ class SessionRowSerializer(serializers.ModelSerializer[Session]):
         Called for the API's list only, after its filters.
         """
         return sessions
-
-
-def represent_rows(rows: Iterable[Any]) -> list[dict[str, Any]]:
-    """Represent rows of :data:`ROW_COLUMNS` as :class:`SessionRowSerializer` does, but faster."""
-    table = _row_table()
-    return [represent(row, table) for row in rows]
-
-
-@cache
-def _row_table() -> Table:
-    return [
-        (name, _title_of_row, displayable) if name == "display_title" else (name, read, convert)
-        for name, read, convert in table_of(SessionRowSerializer)
-    ]
-
-
-def _title_of_row(row: Any) -> str:
-    return display_title(row.title, row.opening_text, row.session_id)
-
-
-def with_texts(sessions: Any) -> Any:
-    """Read with the sessions what :class:`SessionRowSerializer` shows of their messages."""
-    return sessions.with_display_title().annotate(last_text=last_text())
-
-
-_COLUMN_NAMES = {"owner": "owner_id", "display_title": "opening_text"}
-ROW_COLUMNS = [_COLUMN_NAMES.get(name, name) for name in SessionRowSerializer.Meta.fields]
-"""The columns that the list of sessions reads, of :func:`with_texts`."""
 
 
 class ForkedFromSerializer(serializers.Serializer[Any]):

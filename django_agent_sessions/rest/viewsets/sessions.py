@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar
 from uuid import UUID
@@ -14,12 +13,12 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework import status
 from rest_framework.decorators import action
 from rest_framework.exceptions import ValidationError
+from rest_framework.mixins import ListModelMixin
 from rest_framework.response import Response
 
 from django_agent_sessions import serving
 from django_agent_sessions.conf import get_settings
 from django_agent_sessions.content.dialects import displayable
-from django_agent_sessions.exceptions import EncryptionError
 from django_agent_sessions.governance import quotas, session_deletion
 from django_agent_sessions.governance.reasons import clean_reason
 from django_agent_sessions.interchange import export_markdown, export_sessions
@@ -31,8 +30,8 @@ from django_agent_sessions.models import (
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
 from django_agent_sessions.models.functions import one_row_each
 from django_agent_sessions.models.permissions import SessionPermission
+from django_agent_sessions.models.titles import last_text
 from django_agent_sessions.queries.search import MAX_QUERY_LENGTH, find_sessions
-from django_agent_sessions.queries.titles import with_titles
 from django_agent_sessions.rest.access import SCOPE_ALL, SCOPE_SHARED
 from django_agent_sessions.rest.base import (
     FileNegotiation,
@@ -71,15 +70,12 @@ from django_agent_sessions.rest.schema import (
 )
 from django_agent_sessions.rest.serializers.branches import ForkSerializer
 from django_agent_sessions.rest.serializers.sessions import (
-    ROW_COLUMNS,
     SessionChangeSerializer,
     SessionCreateSerializer,
     SessionRowSerializer,
     SessionSerializer,
     UsageSerializer,
     chosen_serializer,
-    represent_rows,
-    with_texts,
 )
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.usage.costs import AgentModel, costs_of_calls
@@ -95,7 +91,7 @@ _MARKDOWN, _JSONL = "markdown", "jsonl"
 
 
 @describe_view(parameters=SCOPE_PARAMETERS, tags=["Sessions"])
-class SessionViewSet(SessionDetailAPI):
+class SessionViewSet(ListModelMixin, SessionDetailAPI):
     """The user's sessions; with ``scope=shared`` those of others in which the user takes part.
 
     With ``scope=all`` and the permissions, the sessions of all users.
@@ -121,7 +117,9 @@ class SessionViewSet(SessionDetailAPI):
         return super().get_throttles()
 
     def get_serializer_class(self) -> type[Any]:
-        """Return the serializer of one session."""
+        """Return the serializer of a row of the list, or of one session."""
+        if self.action == "list":
+            return chosen_serializer(self.row_serializer_class)
         return chosen_serializer(super().get_serializer_class())
 
     @operation(
@@ -142,42 +140,38 @@ class SessionViewSet(SessionDetailAPI):
 
         Each row has the title to display, and the start of the last text.
         """
-        more: dict[str, Any] = {}
-        paginator: Any = self.paginator
-        query = search_query(request)
-        serializer = chosen_serializer(self.row_serializer_class)
-        # A project's own serializer may read any attribute of the model.
-        values = serializer is SessionRowSerializer
-
-        # Without joins, so that the database reads the page in the order of the index.
-        queryset = self.listed_sessions().defer("metadata", "origin")
-        reached: Any = self.filter_queryset(queryset)
-        sessions = reached.exclude(namespace=TOMBSTONE_NAMESPACE)
-        if query:
-            result = find_sessions(query, sessions=reached, content=True, using=self.using)
-            sessions = sessions.filter(pk__in=result.sessions)
-            more["search"] = {"truncated": result.truncated, "limited": result.limited}
-        sessions = serializer.setup_eager_loading(with_texts(sessions))
-        try:
-            rows: Sequence[Any] = paginator.paginate_queryset(
-                sessions.values_list(*ROW_COLUMNS, named=True) if values else sessions,
-                request,
-                view=self,
-            )
-        except EncryptionError:
-            # The key of one owner may have been destroyed.
-            untitled = sessions.defer("title", "metadata", "origin")
-            rows = with_titles(paginator.paginate_queryset(untitled, request, view=self))
-        # Nobody's data is shown by an empty list of shared sessions; a search is recorded anyway.
-        if self.asked_scope == SCOPE_ALL or (self.asked_scope == SCOPE_SHARED and (rows or query)):
-            self._record_listing(rows, searched=bool(query))
-        data = (
-            represent_rows(rows)
-            if values
-            else serializer(rows, many=True, context=self.get_serializer_context()).data
-        )
-        response: Response = paginator.get_paginated_response(data, **more)
+        response: Response = super().list(request)
         return response
+
+    def get_queryset(self) -> Any:
+        """Return the sessions of the list, without those that are being deleted."""
+        # Without joins, so that the database reads the page in the order of the index.
+        rows = self.listed_sessions().defer("metadata", "origin")
+        return rows.exclude(namespace=TOMBSTONE_NAMESPACE)
+
+    def filter_queryset(self, queryset: Any) -> Any:
+        """Return the sessions that the request selects, with their texts."""
+        rows: Any = super().filter_queryset(queryset)
+        if query := search_query(self.request):
+            result = find_sessions(query, sessions=rows, content=True, using=self.using)
+            rows = rows.filter(pk__in=result.sessions)
+            paginator: Any = self.paginator
+            paginator.search = {"truncated": result.truncated, "limited": result.limited}
+        return self.get_serializer_class().setup_eager_loading(rows.annotate(last_text=last_text()))
+
+    def paginate_queryset(self, queryset: Any) -> Any:
+        """Return a page of sessions; record that titles of other users' are about to be shown."""
+        rows: Any = super().paginate_queryset(queryset)
+        is_searched = is_search(self.request)
+        shows_shared = self.asked_scope == SCOPE_SHARED and (rows or is_searched)
+        # Nobody's data is shown by an empty list of shared sessions; a search is recorded anyway.
+        if self.asked_scope == SCOPE_ALL or shows_shared:
+            details: dict[str, Any] = {"sessions": len(rows)}
+            if rows:
+                details |= {"first": str(rows[0].pk), "last": str(rows[-1].pk)}
+            action = AuditEvent.Action.SEARCHED if is_searched else AuditEvent.Action.READ
+            self.record(action, **details)
+        return rows
 
     @operation(
         "sessions_create",
@@ -449,11 +443,3 @@ class SessionViewSet(SessionDetailAPI):
         if row is None or not self.has_permissions(row, *needed):
             raise Http404
         return (store.sessions.update(record, **fields) if fields else record), False
-
-    def _record_listing(self, rows: Sequence[Any], *, searched: bool) -> None:
-        """Record that titles of other users' sessions are about to be shown."""
-        details: dict[str, Any] = {"sessions": len(rows)}
-        if rows:
-            details |= {"first": str(rows[0].id), "last": str(rows[-1].id)}
-        action = AuditEvent.Action.SEARCHED if searched else AuditEvent.Action.READ
-        self.record(action, **details)
