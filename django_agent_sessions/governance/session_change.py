@@ -34,9 +34,9 @@ from . import reasons
 
 R = TypeVar("R")
 
-_MAX_SEARCHES = 3
-"""Searches without the lock, before what is left is searched with it. More would not end sooner:
-writers that write faster than a search reads leave more rows after each."""
+_SEARCHES_WITHOUT_LOCK = 2
+"""Then the next one has the lock. More would not end sooner: who writes faster than a search reads
+writes during each."""
 
 
 class Version(NamedTuple):
@@ -54,14 +54,11 @@ def version_of(session: Session) -> Version:
 class Plan(Protocol):
     """The part of a change that takes long, prepared without the session's lock."""
 
-    def search(self) -> int:
-        """Search what was not searched yet; return the number of rows."""
+    def search(self) -> None:
+        """Search, unless that was done and the plan is not outdated."""
 
-    def count_written(self, session: Session) -> int:
-        """Return how many rows were written since the search, with the session's lock."""
-
-    def is_short(self) -> bool:
-        """Return whether what was written can be searched with the lock, in milliseconds."""
+    def is_outdated(self, session: Session) -> bool:
+        """Return, with the session's lock, whether a row was written since the search."""
 
     def attempt(self) -> AbstractContextManager[None]:
         """Return a context manager around one attempt of the transaction."""
@@ -155,8 +152,9 @@ def change(
     """Change a session in one transaction, with its row locked, and once only.
 
     A plan is searched before the transaction begins, because a search can take long and SQLite has
-    one lock for all writers. What was written meanwhile is searched again. In a caller's
-    transaction the session is locked first: other processes wait for that transaction anyway.
+    one lock for all writers. If a row was written meanwhile, it is searched again; the third time
+    with the lock. In a caller's transaction the session is locked first: other processes wait for
+    that transaction anyway.
 
     ``action`` is the one whose rule for reasons applies, if any. ``expected`` is the version that
     the caller has seen; if the session has another one, ``SessionConflictError`` is raised. A
@@ -167,7 +165,7 @@ def change(
     audit.refuse_username(actor, using=alias)
     joined = in_caller_transaction(connections[alias])
     unread = ENCRYPTED if action in _WITHOUT_CONTENT else ()
-    searches_left = 0 if joined else _MAX_SEARCHES
+    searches_left = 0 if joined else _SEARCHES_WITHOUT_LOCK
 
     def lock() -> Session:
         if (row := lock_session(alias, session, without=unread)) is None:
@@ -177,10 +175,8 @@ def change(
     def work(row: Session) -> Receipt[R]:
         if expected is not None and expected != version_of(row):
             raise SessionConflictError(f"{what}: the session changed; reload it and try again")
-        if plan is not None and plan.count_written(row):
-            # What is written in milliseconds is searched with the lock: SQLite's lock is not fair,
-            # and a busy agent would write again.
-            if searches_left and not plan.is_short():
+        if plan is not None and plan.is_outdated(row):
+            if searches_left:
                 raise _OutdatedPlanError
             plan.search()
         current = SessionChange(alias, row, actor, via, reason, is_silent=silent)

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, Model, QuerySet, Sum
+from django.db.models import F, Model, QuerySet
 from django.db.models.functions import Length
 
-from django_agent_sessions.blobs import is_enabled
 from django_agent_sessions.content.work_budget import check_work, is_work_limited
 from django_agent_sessions.models import Session, SessionMessage, Snapshot, StoredObject, StoredPart
 from django_agent_sessions.models.content_columns import (
@@ -26,9 +25,7 @@ from ._object_bytes import read_bytes
 _BATCH: dict[type[Model], int] = {SessionMessage: 200, Snapshot: 50}
 _DEFAULT_BATCH = 100
 
-_FEW_ROWS = 50
 _VERSIONS_PER_STATEMENT = 500
-_SHORT_TEXT = 100_000
 _BATCH_BYTES = 2 * 1024 * 1024
 _PARSED = 2
 """A parsed message needs about so many times the memory of its text."""
@@ -96,15 +93,6 @@ def content_versions(
         return found
     batches = _batches(rows.select_for_update(), _DEFAULT_BATCH, keys)
     return {row.pk: _copy(using, row, columns).version for batch in batches for row in batch}
-
-
-def are_short(using: str, messages: Collection[UUID]) -> bool:
-    """Return whether messages are so few and short that searching them takes milliseconds."""
-    if len(messages) > _FEW_ROWS or is_enabled():
-        # Binaries in a storage may be large.
-        return False
-    rows = SessionMessage.objects.using(using).filter(pk__in=messages)
-    return (rows.aggregate(length=Sum(Length("message")))["length"] or 0) <= _SHORT_TEXT
 
 
 def _batched(keys: list[UUID], size: int) -> Iterator[list[UUID]]:

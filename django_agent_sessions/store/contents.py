@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._content_rows import Copy, are_short, content_versions, walk
+from ._content_rows import Copy, content_versions, walk
 from ._content_writes import (
     clear_copied_content,
     clear_derived_titles,
@@ -51,7 +51,6 @@ __all__ = [
     "MessageRow",
     "VariantRow",
     "agents_with_windows",
-    "are_short",
     "clear_copied_content",
     "clear_derived_titles",
     "content_versions",

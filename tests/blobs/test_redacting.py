@@ -9,6 +9,7 @@ import pytest
 
 from django_agent_sessions.db.db_errors import RetryError
 from django_agent_sessions.exceptions import SessionConflictError
+from django_agent_sessions.governance import session_change
 from django_agent_sessions.governance.redaction import Find, redact, redaction_plan
 from django_agent_sessions.governance.redaction.redaction_plan import RedactionPlan
 from django_agent_sessions.models import Blob, Session
@@ -27,14 +28,14 @@ def check_files(stored: Callable[[], list[Any]]) -> None:
 
 def before_the_lock(monkeypatch: pytest.MonkeyPatch, happen: Callable[[], Any]) -> None:
     """Lets something happen once, after the search of a redaction and its uploads."""
-    count = RedactionPlan.count_written
+    compare = RedactionPlan.is_outdated
 
-    def count_after(self: RedactionPlan, session: Session) -> int:
-        monkeypatch.setattr(RedactionPlan, "count_written", count)
+    def compare_after(self: RedactionPlan, session: Session) -> bool:
+        monkeypatch.setattr(RedactionPlan, "is_outdated", compare)
         happen()
-        return count(self, session)
+        return compare(self, session)
 
-    monkeypatch.setattr(RedactionPlan, "count_written", count_after)
+    monkeypatch.setattr(RedactionPlan, "is_outdated", compare_after)
 
 
 def forked(s: Scene) -> Any:
@@ -46,7 +47,7 @@ def test_binaries_of_rows_that_change_before_the_lock_are_not_left(stored, monke
     s = scene()
     other = message("1", picture("other", SECRET))
     before_the_lock(monkeypatch, lambda: SessionStore().messages.update(s.agent, 1, other))
-    monkeypatch.setattr(RedactionPlan, "is_short", lambda self: True)
+    monkeypatch.setattr(session_change, "_SEARCHES_WITHOUT_LOCK", 1)
 
     redact(s.key, Find(SECRET), reason="A request")
 

@@ -66,8 +66,8 @@ class RedactionPlan:
 
     # --- search ------------------------------------------------------------------------------
 
-    def search(self) -> int:
-        """Search what was not searched yet, in all sessions; return the number of rows."""
+    def search(self) -> None:
+        """Search all sessions that were not searched, or were written since."""
         if self._session not in self._searches:
             rows = Session.objects.using(self._using)
             if (first := rows.filter(pk=self._session).first()) is None:
@@ -75,15 +75,13 @@ class RedactionPlan:
             keys = self._fork_keys() if self._descendants else []
             forks = [rows.filter(pk__in=batch).order_by("pk") for batch in groups_of_keys(keys)]
             self._begin([first, *itertools.chain.from_iterable(forks)])
-        searched = 0
         for search in self._searches.values():
             check_work()
-            searched += search.search()
+            search.search()
             if search.session.pk == self._session:
                 search.require(self._groups.by_message)
         self._superseded += self._uploads.values()
         self._uploads, self._uploaded = {}, set()
-        return searched
 
     def _begin(self, sessions: Sequence[Session]) -> None:
         self._families = named_messages(self._using, self._session, self._groups)
@@ -101,32 +99,21 @@ class RedactionPlan:
 
     # --- with the lock -----------------------------------------------------------------------
 
-    def count_written(self, session: Session) -> int:
-        """Return how many rows were written since the search; lock the forks, too."""
+    def is_outdated(self, session: Session) -> bool:
+        """Return whether a row was written since the search; lock the forks, too."""
         sessions = [session, *(self._locked_forks() if self._descendants else ())]
         if any(map(self._was_changed, sessions)):
             self._begin(sessions)
-            return 1
-        written = 0
-        searches = {}
+            return True
+        searches = {row.pk: self._searches.get(row.pk) or self._new_search(row) for row in sessions}
         for row in sessions:
-            search = self._searches.get(row.pk)
-            if search is None:
-                search, count = self._new_search(row), 1
-            else:
-                search.session = row
-                count = search.count_written()
-            written += count
-            searches[row.pk] = search
+            searches[row.pk].session = row
         self._searches = searches
-        if written and self._groups.by_message:
+        outdated = [search for search in searches.values() if search.is_outdated()]
+        if outdated and self._groups.by_message:
             # The scopes of copies depend on the named messages.
             self._begin(sessions)
-        return written
-
-    def is_short(self) -> bool:
-        """Return whether what was written since the search can be searched with the lock."""
-        return all(search.is_short() for search in self._searches.values())
+        return bool(outdated)
 
     def _was_changed(self, session: Session) -> bool:
         """Return whether another operation moved or redacted messages since the search."""

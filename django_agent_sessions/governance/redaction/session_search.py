@@ -1,9 +1,8 @@
-"""The search in one session, which can be repeated for the rows that were written since."""
+"""The search in one session, which is repeated if a row was written since."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -26,7 +25,6 @@ from django_agent_sessions.store.contents import (
     Copy,
     MessageRef,
     agents_with_windows,
-    are_short,
     content_versions,
     has_variants,
     snapshots_with_variants,
@@ -48,33 +46,6 @@ from .visibility import Visibility
 
 # Rows that can have variants of messages; each is searched after the messages.
 _WITH_VARIANTS: list[type[Model]] = [SessionAgent, Snapshot]
-
-
-@dataclass
-class _SearchedRows:
-    """The searched rows of a model: their versions, what was found, and what to search again."""
-
-    versions: dict[UUID, Any] = field(default_factory=dict)
-    findings: dict[UUID, RowFindings] = field(default_factory=dict)
-    stale: set[UUID] = field(default_factory=set)
-    listed: int = 0
-    with_variants: set[UUID] = field(default_factory=set)
-
-    def forget(self, keys: Collection[UUID]) -> None:
-        for key in keys:
-            self.versions.pop(key, None)
-            self.drop(key)
-
-    def add(self, found: RowFindings) -> None:
-        """Keep what was found in a row; of its matches those that are among the first ones."""
-        found.hits = found.hits[: max(0, masking.MAX_LISTED_MATCHES - self.listed)]
-        self.listed += len(found.hits)
-        self.findings[found.copy.key] = found
-
-    def drop(self, key: UUID) -> None:
-        if (found := self.findings.pop(key, None)) is not None:
-            self.listed -= len(found.hits)
-            self.with_variants.discard(key)
 
 
 def _models_to_search(groups: ScopeGroups, visibility: Visibility) -> list[type[Model]]:
@@ -114,85 +85,75 @@ class SessionSearch:
         self._dry_run = dry_run
         self._messages = MessageSearch(using, session.pk, groups, with_texts=dry_run)
         self._models = _models_to_search(groups, visibility)
-        self._members: dict[UUID, MessageCopies] = {}
-        self._rows: dict[type[Model], _SearchedRows] = {}
-        # The changed messages when the snapshots and windows were searched.
-        self._refs: set[MessageRef] = set()
-        # The named messages that changed when the orchestrators were searched.
-        self._changes = NodeChanges()
-        # What was found in what the user sees, when the rest was searched for it.
-        self._texts: dict[type[Model], set[str]] = {}
         self.epoch: int | None = None
+        self._is_done = False
+        self._start()
+
+    def _start(self) -> None:
+        self._members: dict[UUID, MessageCopies] = {}
+        self._versions: dict[type[Model], dict[Any, Any]] = {}
+        self._findings: dict[type[Model], dict[Any, RowFindings]] = {}
+        # The changed messages, variants of which are in snapshots and windows.
+        self._refs: set[MessageRef] = set()
+        # The named messages that changed, copies of which are in the states of orchestrators.
+        self._changes = NodeChanges()
+        # What was found in what the user sees, and is searched in the rest.
+        self._texts: set[str] = set()
 
     # --- search ------------------------------------------------------------------------------
 
-    def search(self) -> int:
-        """Search the rows that were not searched yet, and return their number."""
-        count = 0
+    def search(self) -> None:
+        """Search all rows, unless that was done and none was written since."""
+        if self._is_done:
+            return
+        self._start()
         self._messages.forget_unreadable()
         self._members = copies_in_session(self._using, self.session.pk, self._families)
         for model in self._models:
-            if model in _WITH_VARIANTS and self._refs != (refs := self._changed_refs()):
-                # Their variants depend on the changed messages.
-                self._refs = refs
-                for changed in _WITH_VARIANTS:
-                    self._rows.pop(changed, None)
-            if model is SessionMultiAgent and self._changes != (changes := self._node_changes()):
-                # Their states have copies of the changed messages.
-                self._changes = changes
-                self._rows.pop(SessionMultiAgent, None)
-            if model in self._hidden and self._texts.get(model) != (texts := self._seen_texts()):
-                self._texts[model] = texts
-                self._rows.pop(model, None)
-            searched = self._rows.get(model)
-            keys = self._limit(model) if searched is None else searched.stale
-            searched = searched or _SearchedRows()
-            if keys is None or keys:
-                for copy in walk(self._using, self.session, model, keys=keys):
-                    self._search_row(searched, copy)
-                    count += 1
-            # Assigned last, so that a search that a lost connection interrupts starts again.
-            self._rows[model] = searched
-            searched.stale = set()
-        return count
+            self._search_model(model)
+        self._is_done = True
+
+    def _search_model(self, model: type[Model]) -> None:
+        if model in self._hidden:
+            self._texts = self._seen_texts()
+        versions: dict[Any, Any] = {}
+        findings: dict[Any, RowFindings] = {}
+        room = masking.MAX_LISTED_MATCHES
+        keys = self._limit(model)
+        rows = walk(self._using, self.session, model, keys=keys) if keys is None or keys else ()
+        for copy in rows:
+            versions[copy.key] = copy.version
+            if found := self._search_row(copy):
+                findings[copy.key] = found
+                # Of all matches the first ones are listed.
+                found.hits = found.hits[:room]
+                room -= len(found.hits)
+        self._versions[model], self._findings[model] = versions, findings
+        if model is SessionMessage:
+            self._refs = self._changed_refs()
+            self._changes = self._node_changes()
 
     def require(self, messages: Collection[UUID]) -> None:
         """Raise if one of the messages was not among the rows."""
-        if missing := set(messages) - self._rows[SessionMessage].versions.keys():
+        if missing := set(messages) - self._versions[SessionMessage].keys():
             raise SessionNotFoundError(f"session {self.session.pk} has no message {min(missing)}")
 
-    def count_written(self) -> int:
-        """Count the rows that were written since the search, and forget what was found in them.
+    def is_outdated(self) -> bool:
+        """Return whether a row was written since the search, which is then done again.
 
         Requires the session's lock.
         """
         self.epoch = None
         self._members = copies_in_session(self._using, self.session.pk, self._families)
-        return sum(map(self._count_written, self._models))
+        if self._is_done:
+            # Of each model, because this locks the rows that are written without the session.
+            written = [self._was_written(model) for model in self._models]
+            self._is_done = not any(written)
+        return not self._is_done
 
-    def is_short(self) -> bool:
-        """Return whether what was written since the search can be searched with the lock."""
-        if not all(model in self._rows for model in self._models):
-            return False
-        # A changed message can have variants in all of them, which are then searched, too.
-        if self._changes or self._rows[Snapshot].versions or self._rows[SessionAgent].with_variants:
-            return False
-        stale = {model: rows.stale for model, rows in self._rows.items() if rows.stale}
-        if stale and self._hidden:
-            return False
-        messages = stale.pop(SessionMessage, set())
-        return not stale and are_short(self._using, messages)
-
-    def _count_written(self, model: type[Model]) -> int:
-        if (searched := self._rows.get(model)) is None:
-            return 1
+    def _was_written(self, model: type[Model]) -> bool:
         versions = content_versions(self._using, self.session, model, self._limit(model))
-        gone = searched.versions.keys() - versions.keys()
-        searched.stale = {
-            key for key, version in versions.items() if searched.versions.get(key) != version
-        }
-        searched.forget(gone | searched.stale)
-        return len(gone | searched.stale)
+        return versions != self._versions[model]
 
     def _limit(self, model: type[Model]) -> Collection[UUID] | None:
         """Return the keys of the rows to search; None for all rows."""
@@ -203,8 +164,8 @@ class SessionSearch:
         if model in COMMENT_COLUMNS:
             return comments_on(self._using, self.session.pk, model, self._members)
         if model is SessionMultiAgent:
-            return None if self._node_changes() else ()
-        if not self._changed_refs():
+            return None if self._changes else ()
+        if not self._refs:
             return ()
         key = self.session.pk
         if model is SessionAgent:
@@ -212,20 +173,14 @@ class SessionSearch:
         rows = snapshots_with_variants(self._using, key)
         return list(rows.values_list("pk", flat=True))
 
-    def _search_row(self, searched: _SearchedRows, copy: Copy) -> None:
+    def _search_row(self, copy: Copy) -> RowFindings:
         if isinstance(copy.row, SessionMessage):
-            found = self._messages.search(copy, self._members.get(copy.key))
-        elif self._visibility.hides(copy.row):
-            groups = self._groups.limited_to(self._texts[type(copy.row)])
-            found = RowFindings(groups, copy, is_hidden=True)
-            self._search_columns(found)
-        else:
-            found = RowFindings(self._groups, copy)
-            self._search_columns(found)
-        searched.versions[copy.key] = copy.version
-        searched.drop(copy.key)
-        if found:
-            searched.add(found)
+            return self._messages.search(copy, self._members.get(copy.key))
+        is_hidden = self._visibility.hides(copy.row)
+        groups = self._groups.limited_to(self._texts) if is_hidden else self._groups
+        found = RowFindings(groups, copy, is_hidden=is_hidden)
+        self._search_columns(found)
+        return found
 
     def _search_columns(self, found: RowFindings) -> None:
         if isinstance(found.copy.row, SessionMultiAgent):
@@ -253,22 +208,14 @@ class SessionSearch:
         return set().union(*(found.secrets for found in self.findings if not found.is_hidden))
 
     def _node_changes(self) -> NodeChanges:
-        searched = self._rows.get(SessionMessage)
-        found = searched.findings if searched else {}
+        found = self._findings[SessionMessage]
         return NodeChanges.of(one for key, one in found.items() if key in self._members)
 
     def _changed_refs(self) -> set[MessageRef]:
-        searched = self._rows.get(SessionMessage)
-        rows = (
-            [found.copy.row for found in searched.findings.values() if found.message]
-            if (searched)
-            else []
-        )
-        return {
-            MessageRef(row.agent_id, row.branch, row.message_id)
-            for row in rows
-            if isinstance(row, SessionMessage)
-        }
+        rows: Any = [
+            found.copy.row for found in self._findings[SessionMessage].values() if found.message
+        ]
+        return {MessageRef(row.agent_id, row.branch, row.message_id) for row in rows}
 
     # --- result ------------------------------------------------------------------------------
 
@@ -278,8 +225,7 @@ class SessionSearch:
         return [
             found
             for model in self._models
-            if model in self._rows
-            for _, found in sorted(self._rows[model].findings.items())
+            for _, found in sorted(self._findings.get(model, {}).items())
         ]
 
     @property

@@ -30,18 +30,18 @@ def searched(monkeypatch) -> list[bool]:
     noted: list[bool] = []
     original = session_search.SessionSearch._search_row
 
-    def search_row(self, rows, copy):
+    def search_row(self, copy):
         noted.append(connection.in_atomic_block)
-        original(self, rows, copy)
+        return original(self, copy)
 
     monkeypatch.setattr(session_search.SessionSearch, "_search_row", search_row)
     return noted
 
 
-def after_first_search(monkeypatch, write: Callable[[], None]) -> None:
-    """Lets another connection write once the first search has ended."""
+def after_search(monkeypatch, write: Callable[[], None], times: int = 1) -> None:
+    """Lets another connection write once each of the first searches has ended."""
     original = session_search.SessionSearch.search
-    written = threading.Event()
+    left = [True] * times
 
     def elsewhere() -> None:
         try:
@@ -50,15 +50,14 @@ def after_first_search(monkeypatch, write: Callable[[], None]) -> None:
             connections.close_all()
 
     def search(self):
-        count = original(self)
-        if not written.is_set():
-            written.set()
+        original(self)
+        if left:
+            left.pop()
             thread = threading.Thread(target=elsewhere)
             thread.start()
             # On SQLite it would wait for a lock, and fail.
             thread.join(10)
             assert not thread.is_alive()
-        return count
 
     monkeypatch.setattr(session_search.SessionSearch, "search", search)
 
@@ -77,12 +76,34 @@ def test_what_is_written_meanwhile_is_searched_without_the_lock(store, monkeypat
         assert open_agent is not None
         other.append_many(open_agent, [said()] * 60)
 
-    after_first_search(monkeypatch, write)
+    after_search(monkeypatch, write)
 
     done = redact(session.id, Find("secret"), reason="r", descendants=what == "forks")
 
     assert done.messages == 160
     assert not any(searched)
+
+
+def test_a_session_that_is_written_during_two_searches_is_searched_with_the_lock(
+    store, monkeypatch, searched
+):
+    session = store.open("s")
+    store.append(store.agents.open(session), said())
+
+    def write() -> None:
+        other = SessionStore()
+        open_agent = other.agents.find(other.get("s"), "default")
+        assert open_agent is not None
+        other.append(open_agent, said())
+
+    after_search(monkeypatch, write, times=2)
+
+    done = redact(session.id, Find("secret"), reason="r")
+
+    assert done.messages == 3
+    without, with_lock = searched[: searched.index(True)], searched[searched.index(True) :]
+    assert without
+    assert all(with_lock)
 
 
 @pytest.mark.parametrize("rated_before", [False, True])
@@ -99,7 +120,7 @@ def test_a_comment_that_is_written_meanwhile_is_redacted_with_its_message(
         for message in (first, second):
             SessionStore().feedback.save(message.pk, -1, comment="my secret", source="late")
 
-    after_first_search(monkeypatch, write)
+    after_search(monkeypatch, write)
 
     redact(session.id, WholeMessage(first.pk), reason="r")
 
