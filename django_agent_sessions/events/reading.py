@@ -1,13 +1,9 @@
-"""Read the events after cursors, in batches that are the same for all viewers of a session.
-
-Many sessions are read together: each has a reader, a generator that yields what it needs next, and
-what several readers need is one statement.
-"""
+"""Read the events after a cursor, in batches that are the same for all viewers of a session."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -80,55 +76,58 @@ def read_events(
     session: Session, cursor: Cursor, *, count: int = EVENTS_PER_BATCH
 ) -> EventBatch | None:
     """Read the events after a cursor; see :func:`read_batches`."""
-    ((_, batch),) = read_batches([(session, cursor)], count=count)
+    (batch,) = read_batches([(session, cursor)], count=count)
     return batch
 
 
 def read_batches(
     asked: Sequence[tuple[Session, Cursor]], *, count: int = EVENTS_PER_BATCH
-) -> Iterator[tuple[int, EventBatch | None]]:
-    """Read the events after cursors of several sessions; yield each batch with its index.
+) -> Iterator[EventBatch | None]:
+    """Read the events after cursors of several sessions; yield the batches in the same order.
 
     A batch is None if the session was deleted or has another owner. Its events are as of one change
     number: if it increases between two statements, the batch is read again. At any time, the
-    payloads of all sessions together have the size of a page.
+    payloads of all sessions together have the size of a page; for what has no room, ``more`` is
+    true.
     """
-    waiting = list(enumerate(asked))
-    while waiting:
-        part, waiting = waiting[:_SESSIONS_PER_PART], waiting[_SESSIONS_PER_PART:]
-        found = _read_part(dict(part), count)
-        waiting[:0] = [(index, each) for index, each in part if index not in found]
-        yield from found.items()
+    for first in range(0, len(asked), _SESSIONS_PER_PART):
+        waiting = dict(enumerate(asked[first : first + _SESSIONS_PER_PART]))
+        found: dict[int, EventBatch | None] = {}
+        for _ in range(_TRIES):
+            if left := {number: waiting[number] for number in waiting if number not in found}:
+                found |= _read_together(left, count)
+        for number, (session, cursor) in waiting.items():
+            yield found.get(number, EventBatch(session, [], cursor, more=True))
 
 
-def _read_part(
+def _read_together(
     asked: dict[int, tuple[Session, Cursor]], count: int
 ) -> dict[int, EventBatch | None]:
-    """Return the batches; those are missing whose payloads had no room beside the others'."""
-    found: dict[int, EventBatch | None] = {}
+    """Read batches; those are missing whose session was changed meanwhile."""
     using = bridge.database()
-    for _ in range(_TRIES):
-        states = read_states(using, {session.pk for session, _ in asked.values()})
-        readers = {
-            index: _Reader(states[session.pk], cursor, count)
-            for index, (session, cursor) in asked.items()
-            if session.pk in states
-        }
-        _run(readers.values())
-        keys = {session.pk for session, _ in asked.values()}
-        rows = Session.objects.using(using).defer("metadata", "origin").in_bulk(keys)
-        for index, (session, _) in list(asked.items()):
-            reader, current = readers.get(index), rows.get(session.pk)
-            if reader is None or current is None or current.owner_id != session.owner_id:
-                found[index] = None
-            elif reader.has_room and current.change == reader.state.change:
-                found[index] = EventBatch(current, reader.events, reader.cursor, reader.more)
-            if index in found or (reader is not None and not reader.has_room):
-                del asked[index]
-        if not asked:
-            return found
-    for index, (session, cursor) in asked.items():
-        found[index] = EventBatch(session, [], cursor, more=True)
+    states = read_states(using, {session.pk for session, _ in asked.values()})
+    room = _Room()
+    readers = {
+        number: _Reader(states[session.pk], cursor, count, room)
+        for number, (session, cursor) in asked.items()
+        if session.pk in states
+    }
+    ranges = [each for reader in readers.values() for each in reader.read_changes()]
+    rows = messages_at(ranges)
+    for reader in readers.values():
+        reader.choose_messages(rows)
+    previews = _read_previews([step.id for reader in readers.values() for step in reader.steps])
+    for reader in readers.values():
+        reader.add_messages(previews)
+    keys = {session.pk for session, _ in asked.values()}
+    current = Session.objects.using(using).defer("metadata", "origin").in_bulk(keys)
+    found: dict[int, EventBatch | None] = {}
+    for number, (session, _) in asked.items():
+        row = current.get(session.pk)
+        if number not in readers or row is None or row.owner_id != session.owner_id:
+            found[number] = None
+        elif row.change == readers[number].state.change:
+            found[number] = readers[number].batch(row)
     return found
 
 
@@ -142,91 +141,18 @@ def _cursor_at(session: UUID, state: SessionState) -> Cursor:
     return Cursor(session, state.change, positions)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranges:
-    """A reader needs the messages at ranges of positions."""
+class _Room:
+    """The bytes that payloads may still take, of all sessions that are read together."""
 
-    ranges: list[MessageRange]
+    def __init__(self) -> None:
+        self.left = message_pages.MAX_PAGE_BYTES
 
-
-@dataclass(frozen=True, slots=True)
-class _Previews:
-    """A reader needs messages without their payloads."""
-
-    keys: frozenset[UUID]
-
-
-@dataclass(frozen=True, slots=True)
-class _Payloads:
-    """A reader needs the payloads of messages, which fit into a page."""
-
-    rows: list[MessagePreview]
-
-
-_Need = _Ranges | _Previews | _Payloads
-_Steps = Generator[_Need, Any, bool]
-
-
-def _run(readers: Iterable[_Reader]) -> None:
-    """Run readers until each has a batch, or has no room beside the others."""
-    room = message_pages.MAX_PAGE_BYTES
-    needs = {reader: need for reader in readers if (need := reader.go_on(None)) is not None}
-    is_first = True
-    while needs:
-        ranges = messages_at(
-            [each for need in needs.values() if isinstance(need, _Ranges) for each in need.ranges]
-        )
-        previews = _previews(
-            [key for need in needs.values() if isinstance(need, _Previews) for key in need.keys]
-        )
-        rows: list[MessagePreview] = []
-        for reader, need in needs.items():
-            if isinstance(need, _Payloads):
-                size = sum(map(_size_shown, need.rows))
-                if size <= room or is_first:
-                    room -= size
-                    rows += need.rows
-                    is_first = False
-                else:
-                    reader.has_room = False
-        payloads = _payloads(rows)
-        following = {}
-        for reader, need in needs.items():
-            if isinstance(need, _Ranges):
-                answer: Any = {each[0]: ranges[each] for each in need.ranges}
-            elif isinstance(need, _Previews):
-                answer = {key: previews[key] for key in need.keys if key in previews}
-            elif reader.has_room:
-                answer = {row.id: payloads[row.id] for row in need.rows if row.id in payloads}
-            else:
-                continue
-            if (next_need := reader.go_on(answer)) is not None:
-                following[reader] = next_need
-        needs = following
-
-
-def _previews(keys: list[UUID]) -> dict[UUID, MessagePreview]:
-    found: dict[UUID, MessagePreview] = {}
-    for first in range(0, len(keys), _SCAN_SIZE):
-        part = frozenset(keys[first : first + _SCAN_SIZE])
-        query = message_pages.MessageQuery(None, only=part, eager=True)
-        rows = message_pages.first_page(query, count=len(part)).rows
-        found.update((row.id, row) for row in rows)
-    return found
-
-
-def _payloads(rows: list[MessagePreview]) -> dict[UUID, MessagePreview]:
-    if not rows:
-        return {}
-    # The same row may be wanted after two cursors.
-    distinct = list({row.id: row for row in rows}.values())
-    query = message_pages.MessageQuery(None, only=frozenset(row.id for row in distinct))
-    message_pages.read_payloads(query, distinct)
-    return {row.id: row for row in distinct}
-
-
-def _size_shown(row: MessagePreview) -> int:
-    return row.size if row.size <= message_pages.MAX_PAYLOAD_BYTES_SHOWN else 0
+    def take(self, size: int) -> bool:
+        """Return whether there is room; the first message always has some."""
+        if size > self.left:
+            return False
+        self.left -= size
+        return True
 
 
 class _Reader:
@@ -236,33 +162,70 @@ class _Reader:
     cursor gets the session's change number with the last event before the new messages.
     """
 
-    def __init__(self, state: SessionState, cursor: Cursor, count: int) -> None:
+    def __init__(self, state: SessionState, cursor: Cursor, count: int, room: _Room) -> None:
         self.state = state
         self.events: list[Event] = []
         self.cursor = cursor
         self.more = False
-        self.has_room = True
-        """Whether the payloads of its events had room beside those of others."""
+        self.steps: list[_Step] = []
+        """The new messages to send."""
         self._session = cursor.session
         self._count = count
-        self._steps = self._read()
+        self._room = room
+        self._waits_for_room = False
+        self._known = cursor
+        self._changed: list[UUID] = []
 
-    def go_on(self, answer: Any) -> _Need | None:
-        """Continue with what was needed; return what is needed next, or None at the end."""
-        try:
-            return self._steps.send(answer)
-        except StopIteration as end:
-            self.more = end.value
-            return None
+    # --- what is read together ---------------------------------------------------------------
 
-    def _read(self) -> _Steps:
-        """Read events; the result is whether there are more."""
+    def read_changes(self) -> list[MessageRange]:
+        """Add all events before the new messages; return where these are."""
         known = self._known_cursor()
         if known is None:
-            return False
-        self.cursor = known
-        more = yield from self._add_events()
-        return more and self.cursor != known
+            return []
+        self.cursor = self._known = known
+        self._add_removals()
+        since = self.cursor.change
+        if self.state.redaction_change > since and self._add_redactions():
+            self.more = True
+            return []
+        before, has_header = self.cursor, self.state.header_change > since
+        self.cursor = replace(self.cursor, change=self.state.change, redaction=None)
+        if self.state.feedback_change > since:
+            # If the header follows, it must not be skipped when the connection breaks in between.
+            self.events.append(FeedbackEvent(before if has_header else self.cursor))
+        if has_header:
+            self.events.append(SessionEvent(self.cursor))
+        self._changed = [agent for agent in self.state.ends if self._has_changed(agent)]
+        # If there are many agents, those with older last messages come first.
+        self._changed.sort(key=lambda agent: self.state.ends[agent].id)
+        return self._ranges()
+
+    def choose_messages(self, rows: Mapping[MessageRange, list[MessageVersion]]) -> None:
+        """Choose the new and changed messages to send."""
+        # Each conversation in order of its positions; merged in order of the keys' times.
+        steps = [list(self._end_steps(each[0], rows[each])) for each in self._ranges()]
+        merged = heapq.merge(*steps, key=lambda step: step.id)
+        self.steps = list(islice(merged, self._count))
+
+    def add_messages(self, previews: Mapping[UUID, MessagePreview]) -> None:
+        """Add the events of the chosen messages."""
+        is_left = self._add_messages(self.steps, previews)
+        is_left = is_left or self.more or any(map(self._has_changed, self._changed))
+        self.more = is_left and (self.cursor != self._known or self._waits_for_room)
+
+    def batch(self, session: Session) -> EventBatch:
+        """Return what was read of a session."""
+        return EventBatch(session, self.events, self.cursor, self.more)
+
+    def _ranges(self) -> list[MessageRange]:
+        positions = {agent: max(0, self.cursor.position(agent)) for agent in self._changed}
+        return [
+            (agent, positions[agent], positions[agent] + self._count)
+            for agent in self._changed[:MAX_AGENTS_PER_STATEMENT]
+        ]
+
+    # --- the cursor --------------------------------------------------------------------------
 
     def _known_cursor(self) -> Cursor | None:
         """Return the cursor with all agents; None if the client has to read the session again."""
@@ -283,20 +246,6 @@ class _Reader:
         self.cursor = _cursor_at(self._session, self.state)
         self.events.append(ResetEvent(self.cursor, reason))
         return None
-
-    def _add_events(self) -> _Steps:
-        self._add_removals()
-        since = self.cursor.change
-        if self.state.redaction_change > since and (yield from self._add_redactions()):
-            return True
-        before, has_header = self.cursor, self.state.header_change > since
-        self.cursor = replace(self.cursor, change=self.state.change, redaction=None)
-        if self.state.feedback_change > since:
-            # If the header follows, it must not be skipped when the connection breaks in between.
-            self.events.append(FeedbackEvent(before if has_header else self.cursor))
-        if has_header:
-            self.events.append(SessionEvent(self.cursor))
-        return (yield from self._add_ends())
 
     # --- removed messages --------------------------------------------------------------------
 
@@ -321,7 +270,7 @@ class _Reader:
 
     # --- redactions --------------------------------------------------------------------------
 
-    def _add_redactions(self) -> _Steps:
+    def _add_redactions(self) -> bool:
         """Add events for unsent redactions; return whether there are more."""
         steps: list[_Step] = []
         scanned = self.cursor.redaction
@@ -336,7 +285,7 @@ class _Reader:
                 if len(steps) == self._count:
                     complete = False
                     break
-        if (yield from self._add_messages(steps)):
+        if self._add_messages(steps, _read_previews([step.id for step in steps])):
             return True
         if not complete:
             # Skipped redactions are not scanned again.
@@ -357,23 +306,6 @@ class _Reader:
 
     # --- the ends of conversations -----------------------------------------------------------
 
-    def _add_ends(self) -> _Steps:
-        """Add events for new and changed last messages; return whether there are more."""
-        changed = [agent for agent in self.state.ends if self._has_changed(agent)]
-        if not changed:
-            return False
-        # If there are many agents, those with older last messages come first.
-        changed.sort(key=lambda agent: self.state.ends[agent].id)
-        ranges = [
-            (agent, at := max(0, self.cursor.position(agent)), at + self._count)
-            for agent in changed[:MAX_AGENTS_PER_STATEMENT]
-        ]
-        rows: dict[UUID, list[MessageVersion]] = yield _Ranges(ranges)
-        # Each conversation in order of its positions; merged in order of the keys' times.
-        steps_by_agent = [list(self._end_steps(agent, rows[agent])) for agent in rows]
-        steps = list(islice(heapq.merge(*steps_by_agent, key=lambda step: step.id), self._count))
-        return (yield from self._add_messages(steps)) or any(map(self._has_changed, changed))
-
     def _has_changed(self, agent: UUID) -> bool:
         end = self.state.ends[agent]
         return self.cursor.agents.get(agent) != (end.position, end.revision)
@@ -392,20 +324,31 @@ class _Reader:
 
     # --- making events -----------------------------------------------------------------------
 
-    def _add_messages(self, steps: list[_Step]) -> _Steps:
+    def _add_messages(self, steps: list[_Step], previews: Mapping[UUID, MessagePreview]) -> bool:
         """Add the events of steps; return whether some are left for the next batch."""
-        if not steps:
-            return False
-        previews: dict[UUID, MessagePreview] = yield _Previews(frozenset(step.id for step in steps))
-        sent = list(_steps_that_fit(steps, previews))
+        sent = list(self._steps_that_fit(steps, previews))
         rows = list({step.id: previews[step.id] for step in sent}.values())
-        read: dict[UUID, MessagePreview] = yield _Payloads(rows)
+        message_pages.read_payloads(_query(row.id for row in rows), rows)
+        read = {row.id: row for row in rows}
         for step in sent:
             if step.id not in read:
                 # Deleted meanwhile.
                 return True
             self.events.append(self._event(step, read[step.id]))
         return len(sent) < len(steps)
+
+    def _steps_that_fit(
+        self, steps: list[_Step], previews: Mapping[UUID, MessagePreview]
+    ) -> Iterator[_Step]:
+        """Yield the steps that have room, up to the first message that was deleted."""
+        for step in steps:
+            row = previews.get(step.id)
+            if row is None:
+                return
+            if not self._room.take(_size_shown(row)):
+                self._waits_for_room = True
+                return
+            yield step
 
     def _event(self, step: _Step, row: MessagePreview) -> MessageEvent:
         if step.change is Change.NEW or step.position == self.cursor.position(step.agent):
@@ -416,14 +359,19 @@ class _Reader:
         return MessageEvent(self.cursor, row, step.change)
 
 
-def _steps_that_fit(steps: list[_Step], previews: Mapping[UUID, MessagePreview]) -> Iterator[_Step]:
-    """Yield the steps that fit into a batch, up to the first message that was deleted."""
-    room = message_pages.MAX_PAGE_BYTES
-    for step in steps:
-        row = previews.get(step.id)
-        if row is None:
-            return
-        room -= _size_shown(row)
-        if room < 0:
-            return
-        yield step
+def _query(keys: Iterable[UUID]) -> message_pages.MessageQuery:
+    return message_pages.MessageQuery(None, only=frozenset(keys), eager=True)
+
+
+def _read_previews(keys: list[UUID]) -> dict[UUID, MessagePreview]:
+    """Read messages, with the payloads that are small."""
+    found: dict[UUID, MessagePreview] = {}
+    for first in range(0, len(keys), _SCAN_SIZE):
+        part = set(keys[first : first + _SCAN_SIZE])
+        rows = message_pages.first_page(_query(part), count=len(part)).rows
+        found.update((row.id, row) for row in rows)
+    return found
+
+
+def _size_shown(row: MessagePreview) -> int:
+    return row.size if row.size <= message_pages.MAX_PAYLOAD_BYTES_SHOWN else 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -137,35 +137,33 @@ def _set(future: asyncio.Future[Any], outcome: Outcome) -> None:
 def _read_batch(requests: Sequence[_Request], using: str) -> list[Outcome]:
     """Read and render for each stream; once for those that are at the same place."""
     allowed = check_streams(request.stream for request in requests)
-    # What the rendered text depends on, and nothing else.
-    keys = [
-        (request.stream.media_url, request.stream.session.owner_id, _key_of(request.cursor))
-        for request in requests
-    ]
     asked: dict[Hashable, tuple[_Request, Session]] = {}
-    for key, request in zip(keys, requests, strict=True):
+    for request in requests:
         session = allowed[request.stream]
         if isinstance(session, Session):
-            asked.setdefault(key, (request, session))
+            asked.setdefault(_key_of(request), (request, session))
     read = dict(zip(asked, _read_distinct(list(asked.values()), using), strict=True))
-    return [
-        read[key] if isinstance(session := allowed[request.stream], Session) else session
-        for key, request in zip(keys, requests, strict=True)
-    ]
+    outcomes: list[Outcome] = []
+    for request in requests:
+        session = allowed[request.stream]
+        outcomes.append(read[_key_of(request)] if isinstance(session, Session) else session)
+    return outcomes
 
 
-def _key_of(cursor: Cursor) -> Hashable:
-    agents = tuple(cursor.agents.items())
-    return (cursor.session, cursor.change, agents, cursor.redaction, cursor.unnamed)
+def _key_of(request: _Request) -> Hashable:
+    """Return what the rendered text depends on, and nothing else."""
+    cursor, stream = request.cursor, request.stream
+    place = (cursor.session, cursor.change, tuple(cursor.agents.items()), cursor.redaction)
+    return (stream.media_url, stream.session.owner_id, place, cursor.unnamed)
 
 
-def _read_distinct(asked: Sequence[tuple[_Request, Session]], using: str) -> list[Outcome]:
-    found: list[Outcome] = [EndReason.GONE] * len(asked)
+def _read_distinct(asked: Sequence[tuple[_Request, Session]], using: str) -> Iterator[Outcome]:
+    batches = reading.read_batches([(session, request.cursor) for request, session in asked])
     agents: dict[UUID, tuple[str, Dialect]] = {}
-    for index, batch in reading.read_batches([(row, each.cursor) for each, row in asked]):
+    for (request, session), batch in zip(asked, batches, strict=True):
         if batch is None:
+            yield EndReason.GONE
             continue
-        request, session = asked[index]
         if batch.agents - agents.keys():
             # Also those that were added since.
             agents |= read_agents({row.pk for _, row in asked}, using)
@@ -174,7 +172,6 @@ def _read_distinct(asked: Sequence[tuple[_Request, Session]], using: str) -> lis
             text = render_batch(batch, request.cursor, context)
         except Exception as error:
             # Of one session's messages: the other sessions' streams continue.
-            found[index] = error
+            yield error
         else:
-            found[index] = Events(text, batch.cursor, batch.more)
-    return found
+            yield Events(text, batch.cursor, batch.more)
