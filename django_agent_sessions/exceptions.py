@@ -26,7 +26,8 @@
     ├ BlobError
     │  └ BlobNotFoundError
     └ EncryptionError                              content cannot be encrypted or decrypted
-       ├ EncryptionKeyError                        a key is missing, wrong or was destroyed
+       ├ EncryptionKeyError                        a key is missing or wrong
+       │  └ DestroyedKeyError                      a data key was destroyed
        ├ DecryptionError                           a value was truncated, changed or moved
        └ EncryptedSearchError                      encrypted words cannot be searched
 """
@@ -195,6 +196,22 @@ class EncryptionError(AgentSessionsError):
 
 class EncryptionKeyError(EncryptionError):
     """A master key or data key is missing, is another one, or was destroyed."""
+
+
+class DestroyedKeyError(EncryptionKeyError):
+    """The data key does not exist any more, so what it encrypted cannot be read by anyone.
+
+    Args:
+        key: The id of the key.
+        database: The alias of the database of the keys.
+    """
+
+    def __init__(self, key: str, database: str) -> None:
+        super().__init__(
+            f"data key {key} does not exist in database {database!r}: it was destroyed with the "
+            "data of its owner, or KEY_DATABASE names another database"
+        )
+        self.key = key
 
 
 class DecryptionError(EncryptionError):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from functools import wraps
-from typing import Any
+from functools import partial, wraps
+from http import HTTPStatus
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django import forms
@@ -21,6 +23,9 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from django_agent_sessions.audit import MAX_REASON
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
+    DestroyedKeyError,
+    EncryptedSearchError,
+    EncryptionError,
     LegalHoldError,
     SessionConflictError,
     SessionNotFoundError,
@@ -30,6 +35,10 @@ from django_agent_sessions.governance import reasons
 from django_agent_sessions.models import AuditEvent, Session
 
 from .titles import shown_name, with_shown_titles
+
+R = TypeVar("R", bound=HttpResponseBase)
+
+logger = logging.getLogger("django_agent_sessions")
 
 _TEXTS = {
     LegalHoldError: _("The session is under legal hold. Release it first."),
@@ -54,6 +63,35 @@ def render(model_admin: Any, request: HttpRequest, template: str, **context: Any
     return TemplateResponse(request, f"agent_sessions/admin/{template}.html", context)
 
 
+def shows_undecryptable(
+    model_admin: Any, request: HttpRequest, view: Callable[[], R]
+) -> R | TemplateResponse:
+    """Return the response of a view, or a page that says why content cannot be decrypted."""
+    try:
+        return view()
+    except EncryptedSearchError:
+        raise
+    except EncryptionError as error:
+        # Its text names keys, which is for the log.
+        logger.error("content cannot be decrypted: %s", error)
+        is_destroyed = isinstance(error, DestroyedKeyError)
+        site = model_admin.admin_site
+        context = {
+            **site.each_context(request),
+            "title": _("This content cannot be read"),
+            "content": _KEY_DESTROYED if is_destroyed else _NOT_DECRYPTABLE,
+        }
+        status = HTTPStatus.GONE if is_destroyed else HTTPStatus.SERVICE_UNAVAILABLE
+        return TemplateResponse(request, "admin/base_site.html", context, status=status)
+
+
+_KEY_DESTROYED = _(
+    "It is encrypted, and its data key was destroyed. The session can still be deleted from the "
+    "list."
+)
+_NOT_DECRYPTABLE = _("It is encrypted, and cannot be decrypted now. The log has the reason.")
+
+
 def private_path(
     model_admin: Any, route: str, view: Callable[..., HttpResponseBase], name: str
 ) -> URLPattern:
@@ -67,7 +105,7 @@ def private_path(
     @wraps(view)
     def page(request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         try:
-            response = view(request, **kwargs)
+            response = shows_undecryptable(model_admin, request, partial(view, request, **kwargs))
         except SessionNotFoundError:
             raise Http404 from None
         patch_cache_control(response, private=True, no_store=True)

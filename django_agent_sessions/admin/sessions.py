@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.contrib.admin.views.main import SEARCH_VAR
@@ -21,6 +22,7 @@ from .changelist import SessionChangeList
 from .columns import SessionColumnsMixin, chosen_columns
 from .deletion import SessionDeletionMixin
 from .filters import FILTERS, is_filter
+from .pages import shows_undecryptable
 from .permissions import SessionPermission, may, reach, require
 from .titles import with_title
 
@@ -159,7 +161,9 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
             raise PermissionDenied
         from .transcript.views import transcript_view
 
-        return transcript_view(self, request, object_id, extra_context)
+        return shows_undecryptable(
+            self, request, partial(transcript_view, self, request, object_id, extra_context)
+        )
 
     def inline_formsets(self, request: HttpRequest, session: Session) -> list[Any]:
         """Return the ``inlines`` of a project's subclass, to read, with what the user may view."""
@@ -176,4 +180,13 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         require(request, SessionPermission.VIEW)
-        return with_title(request, super().history_view(request, object_id, extra_context))
+        view = partial(super().history_view, request, object_id, extra_context)
+        return shows_undecryptable(self, request, lambda: with_title(request, view()))
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Show the list, or run an action, which may read the content of sessions."""
+        return shows_undecryptable(
+            self, request, partial(super().changelist_view, request, extra_context)
+        )

@@ -10,7 +10,7 @@ from django.db import Error, transaction
 
 from django_agent_sessions.content import codec
 from django_agent_sessions.db.db_errors import is_uncertain
-from django_agent_sessions.exceptions import BlobNotFoundError
+from django_agent_sessions.exceptions import BlobNotFoundError, DestroyedKeyError
 from django_agent_sessions.models import Blob, Session
 
 from . import blob_files, files_to_delete
@@ -22,8 +22,10 @@ logger = logging.getLogger("django_agent_sessions")
 _BATCH = 100
 
 
-def reseal_files(using: str, keys: Sequence[str] | None = None) -> Iterator[tuple[int, int]]:
-    """Rewrite the files that have not the present form; yield 1 and whether one was rewritten.
+def reseal_files(using: str, keys: Sequence[str] | None = None) -> Iterator[tuple[int, int, int]]:
+    """Rewrite the files that have not the present form.
+
+    Yields for each 1, whether it was rewritten, and whether its data key was destroyed.
 
     With the ids of ``keys``, only the files are read that one of them encrypts. A file that is
     missing or damaged stays, and is not counted then: no key brings it back. A new file gets
@@ -36,15 +38,18 @@ def reseal_files(using: str, keys: Sequence[str] | None = None) -> Iterator[tupl
     while batch:
         for blob in batch:
             if _is_current(blob):
-                yield 1, 0
+                yield 1, 0, 0
                 continue
             try:
                 data = b"".join(stream_blob(blob))
             except BlobNotFoundError as error:
                 logger.warning("%s", error)
-                yield int(keys is None), 0
+                yield int(keys is None), 0, 0
                 continue
-            yield 1, int(_replace_file(using, blob, data))
+            except DestroyedKeyError:
+                yield 1, 0, 1
+                continue
+            yield 1, int(_replace_file(using, blob, data)), 0
         batch = list(rows.filter(pk__gt=batch[-1].pk)[:_BATCH])
 
 
@@ -66,7 +71,9 @@ def _replace_file(using: str, blob: Blob, data: bytes) -> bool:
     try:
         with transaction.atomic(using):
             # As whatever changes a file does.
-            Session.objects.using(using).select_for_update().filter(pk=blob.session_id).first()
+            Session.objects.using(using).select_for_update().filter(pk=blob.session_id).only(
+                "pk"
+            ).first()
             same = Blob.objects.using(using).filter(pk=blob.pk, file=blob.file)
             written = bool(same.update(file=name, data_key=cipher and cipher.key))
             if written:

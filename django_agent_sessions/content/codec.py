@@ -17,7 +17,11 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from django_agent_sessions.content.sealed_files import FileCipher
-from django_agent_sessions.exceptions import DecryptionError, EncryptionKeyError
+from django_agent_sessions.exceptions import (
+    DecryptionError,
+    DestroyedKeyError,
+    EncryptionKeyError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,25 +201,37 @@ def open_selected(selected: str) -> str:
             raise _no_encryption()
         return selected
     row, column, stored = selected.split(SEPARATOR, 2)
+    destroyed = _destroyed.get()
+    if destroyed is None:
+        return _codec.open_selected(row, split_columns(column), stored)
+    if has_destroyed_key(stored):
+        raise ValueError("the data key of a sealed text was destroyed")
     try:
         return _codec.open_selected(row, split_columns(column), stored)
+    except DestroyedKeyError as error:
+        destroyed.update(_codec.beginnings([error.key])[0])
+        raise ValueError("the data key of a sealed text was destroyed") from None
     except DecryptionError:
-        if _reads_damaged.get():
-            raise ValueError("a sealed text is damaged") from None
-        raise
+        raise ValueError("a sealed text is damaged") from None
 
 
 @contextmanager
 def reading_damaged() -> Iterator[None]:
-    """Within the block, read a payload that was truncated, changed or moved as corrupt.
+    """Within the block, read a payload that cannot be opened as corrupt.
 
-    Otherwise it raises DecryptionError.
+    It was truncated, changed or moved, or its data key was destroyed. Otherwise it raises
+    EncryptionError. A missing master key always does.
     """
-    token = _reads_damaged.set(True)
+    token = _destroyed.set(set())
     try:
         yield
     finally:
-        _reads_damaged.reset(token)
+        _destroyed.reset(token)
+
+
+def has_destroyed_key(stored: str) -> bool:
+    """Return whether a text is sealed by a key that :func:`reading_damaged` found destroyed."""
+    return any(map(stored.startswith, _destroyed.get() or ()))
 
 
 def open_stored(row: UUID, columns: str, stored: str) -> str:
@@ -284,5 +300,6 @@ PLAIN_BYTES = b"\x00plain:"
 SEPARATOR = "/"
 _OR = "|"
 _SELECTED = re.compile(r"[0-9a-f-]{32,36}/[^/]+/")
-_reads_damaged: ContextVar[bool] = ContextVar("agent_sessions_reads_damaged", default=False)
+_destroyed: ContextVar[set[str] | None] = ContextVar("agent_sessions_destroyed", default=None)
+"""How texts begin whose data keys were found destroyed; None outside :func:`reading_damaged`."""
 _codec: Codec | None = None

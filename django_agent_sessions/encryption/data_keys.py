@@ -15,7 +15,7 @@ from django.db.models import Max
 
 from django_agent_sessions import conf
 from django_agent_sessions.db.tenants import Tenant, tenant_of
-from django_agent_sessions.exceptions import EncryptionKeyError
+from django_agent_sessions.exceptions import DestroyedKeyError, EncryptionKeyError
 from django_agent_sessions.models import DataKey
 from django_agent_sessions.values.ids import new_id
 
@@ -120,15 +120,12 @@ class DataKeys:
         return found
 
     def find(self, key_id: str) -> CachedKey:
-        """Return a key by its id; raise EncryptionKeyError if it does not exist any more."""
+        """Return a key by its id; raise DestroyedKeyError if it does not exist any more."""
         if (found := self._by_id.get(key_id)) is not None:
             return found
         row = self._row(lambda: DataKey.objects.using(self.alias).filter(pk=UUID(key_id)))
         if row is None:
-            raise EncryptionKeyError(
-                f"data key {key_id} does not exist in database {self.alias!r}: it was destroyed "
-                "with the data of its owner, or KEY_DATABASE names another database"
-            )
+            raise DestroyedKeyError(key_id, self.alias)
         found = self._unwrapped(row)
         # Also if it is rolled back: then nothing that it has encrypted is stored.
         self._by_id.put(key_id, found)

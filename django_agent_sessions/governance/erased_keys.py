@@ -49,7 +49,7 @@ class PersonKeys:
     def _reseal(self) -> bool:
         for _ in range(_PASSES):
             try:
-                read, written = reseal(self.using, keys=self.ids)
+                read, written, _ = reseal(self.using, keys=self.ids)
             except (BlobError, EncryptionError):
                 logger.warning("What a person's data key encrypted cannot be read", exc_info=True)
                 return False

@@ -12,7 +12,11 @@ from uuid import UUID
 from django.db.models import Count, Max, Min, Q
 
 from django_agent_sessions.content import codec
-from django_agent_sessions.exceptions import DecryptionError
+from django_agent_sessions.exceptions import (
+    DecryptionError,
+    DestroyedKeyError,
+    EncryptionError,
+)
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.deletion import ENCRYPTED
 from django_agent_sessions.models.fields import CorruptPayload
@@ -25,6 +29,9 @@ _MAX_LISTED = 100
 """The most findings of a kind in a session that are listed; the others are counted."""
 
 _ERRORS = Count("pk", filter=Q(has_error=True))
+
+UNDECRYPTABLE = (DecryptionError, DestroyedKeyError)
+"""What the check reports; it stops without a master key, because then nothing can be read."""
 
 _STATE_COLUMNS = ("state", "conversation_manager_state", "internal_state", "window")
 
@@ -94,6 +101,13 @@ class Batch:
         if self._listed[kind, finding.session] <= _MAX_LISTED:
             self._findings[finding] = None
 
+    def add_unreadable(self, kind: Kind, stored: str, *, session: UUID, **where: Any) -> None:
+        """Add a finding for a text that cannot be read; one per session whose key is destroyed."""
+        if codec.has_destroyed_key(stored):
+            self.add(Kind.KEY_DESTROYED, session=session)
+        else:
+            self.add(kind, session=session, **where)
+
     def findings(self) -> Iterator[Finding]:
         """Yield the listed findings by session, errors first."""
         kinds = {kind: rank for rank, kind in enumerate(Kind)}
@@ -120,8 +134,11 @@ def read_batch(using: str, keys: list[UUID], counted: UUID | None = None) -> Bat
     """Read sessions, their agents and the extent of their branches."""
     sessions, undecryptable = _read_sessions(using, keys)
     batch = Batch(using, {key: sessions[key] for key in keys if key in sessions}, counted=counted)
-    for key, column in undecryptable:
-        batch.add(Kind.CORRUPT_STATE, session=key, row=key, detail=column)
+    for key, column, error in undecryptable:
+        if isinstance(error, DestroyedKeyError):
+            batch.add(Kind.KEY_DESTROYED, session=key)
+        else:
+            batch.add(Kind.CORRUPT_STATE, session=key, row=key, detail=column)
     agents = SessionAgent.objects.using(using).filter(session__in=batch.sessions)
     columns = ("session_id", "dialect", *_STATE_COLUMNS)
     with codec.reading_damaged():
@@ -157,20 +174,20 @@ def read_batch(using: str, keys: list[UUID], counted: UUID | None = None) -> Bat
 
 def _read_sessions(
     using: str, keys: list[UUID]
-) -> tuple[dict[UUID, Session], list[tuple[UUID, str]]]:
+) -> tuple[dict[UUID, Session], list[tuple[UUID, str, EncryptionError]]]:
     """Return sessions by key, and the columns of sessions that cannot be decrypted."""
     rows = Session.objects.using(using)
     try:
         return rows.in_bulk(keys), []
-    except DecryptionError:
+    except UNDECRYPTABLE:
         sessions = rows.defer(*ENCRYPTED).in_bulk(keys)
-    undecryptable = []
+    undecryptable: list[tuple[UUID, str, EncryptionError]] = []
     for key in sessions:
         for column in ENCRYPTED:
             try:
                 rows.filter(pk=key).values_list(column).first()
-            except DecryptionError:
-                undecryptable.append((key, column))
+            except UNDECRYPTABLE as error:
+                undecryptable.append((key, column, error))
     return sessions, undecryptable
 
 
@@ -178,6 +195,7 @@ def _add_agent(batch: Batch, row: dict[str, Any]) -> None:
     key, session = row["pk"], row["session_id"]
     corrupt = [name for name in _STATE_COLUMNS if isinstance(row[name], CorruptPayload)]
     for name in corrupt:
-        batch.add(Kind.CORRUPT_STATE, session=session, agent=key, row=key, detail=name)
+        where = {"session": session, "agent": key, "row": key, "detail": name}
+        batch.add_unreadable(Kind.CORRUPT_STATE, row[name].text, **where)
     window = None if "window" in corrupt else row["window"]
     batch.agents[key] = Agent(session, row["dialect"], window)

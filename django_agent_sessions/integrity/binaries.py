@@ -14,7 +14,11 @@ from django_agent_sessions.blobs.blob_files import DamagedBlobError, cipher_of_f
 from django_agent_sessions.content import exact_json
 from django_agent_sessions.content.blob_refs import references
 from django_agent_sessions.content.sealed_files import FileCipher
-from django_agent_sessions.exceptions import BlobNotFoundError, EncryptionKeyError
+from django_agent_sessions.exceptions import (
+    BlobNotFoundError,
+    DestroyedKeyError,
+    EncryptionKeyError,
+)
 from django_agent_sessions.models import Blob, BlobReference, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 
@@ -96,8 +100,12 @@ class BinaryCheck:
         rows = Blob.objects.using(self._batch.using).filter(session__in=self._batch.sessions)
         for part in key_batches(rows):
             blobs = list(rows.filter(pk__in=[key for (key,) in part]))
-            outcomes = file_storage.in_parallel(_read_error, list(map(_with_cipher, blobs)))
-            for blob, outcome in zip(blobs, outcomes, strict=True):
+            given = list(map(_with_cipher, blobs))
+            outcomes = file_storage.in_parallel(_read_error, given)
+            for (blob, cipher), outcome in zip(given, outcomes, strict=True):
+                if isinstance(cipher, DestroyedKeyError):
+                    self._batch.add(Kind.KEY_DESTROYED, session=blob.session_id)
+                    continue
                 if outcome is None:
                     continue
                 kind = Kind.BLOB_STORAGE
@@ -139,6 +147,8 @@ def _read_error(
     given: tuple[Blob, FileCipher | EncryptionKeyError | None],
 ) -> BlobNotFoundError | None:
     blob, cipher = given
+    if isinstance(cipher, DestroyedKeyError):
+        return None
     if isinstance(cipher, EncryptionKeyError):
         raise cipher
     try:

@@ -193,9 +193,8 @@ class ConversationCheck:
         self._next_position = row.position + 1
         self._count(row)
         content = decode_payload(row.payload)
-        corrupt = isinstance(content, CorruptPayload)
-        if corrupt:
-            self._batch.add(Kind.CORRUPT, **_location(row))
+        if isinstance(content, CorruptPayload):
+            self._batch.add_unreadable(Kind.CORRUPT, content.text, **_location(row))
             # Keep the derived columns: they may be all that is left of the message.
             return
         if columns := wrong_derived_columns(self._batch, row, self._dialect, content):

@@ -72,6 +72,9 @@ class Kind(Enum):
     CORRUPT_STATE = _KindInfo(
         "corrupt-state", Severity.ERROR, False, "a state or snapshot cannot be read"
     )
+    KEY_DESTROYED = _KindInfo(
+        "key-destroyed", Severity.ERROR, False, "a session's data key was destroyed"
+    )
     STORED_OBJECT = _KindInfo(
         "stored-object", Severity.ERROR, False, "the parts of a stored object do not match its size"
     )

@@ -13,7 +13,7 @@ from django_agent_sessions import audit
 from django_agent_sessions.blobs import blob_rows, update_references
 from django_agent_sessions.content import codec, dialects
 from django_agent_sessions.db.db_errors import is_missing_privilege
-from django_agent_sessions.exceptions import DecryptionError, SessionNotFoundError
+from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.governance.session_change import SessionChange, change
 from django_agent_sessions.models import (
     AuditEvent,
@@ -31,7 +31,7 @@ from django_agent_sessions.sql.triggers import Trigger, create_trigger
 from django_agent_sessions.store.contents import replace_derived
 from django_agent_sessions.values.token_counts import TokenCounts
 
-from .batch import Agent, Batch, UsageSum
+from .batch import UNDECRYPTABLE, Agent, Batch, UsageSum
 from .binaries import dangling_references
 from .conversations import read_messages, wrong_derived_columns
 from .counters import counter_corrections, expired_leases
@@ -77,7 +77,7 @@ def _repair_kind(using: str, session: UUID, kind: Kind, findings: Sequence[Findi
         return change(session, repair, what=f"repairing session {session}", using=using).result
     except SessionNotFoundError:
         return _DELETED
-    except DecryptionError:
+    except UNDECRYPTABLE:
         return _UNDECRYPTABLE
 
 

@@ -122,7 +122,7 @@ def _check_snapshot(
     where = {"session": row["session_id"], "agent": agent, "branch": branch, "row": row["pk"]}
     corrupt = [name for name in _CONTENTS if isinstance(row[name], CorruptPayload)]
     for name in corrupt:
-        batch.add(Kind.CORRUPT_STATE, **where, detail=name)
+        batch.add_unreadable(Kind.CORRUPT_STATE, row[name].text, **where, detail=name)
     if (agent is None) == (row["multi_agent_id"] is None):
         batch.add(Kind.SNAPSHOT, **where, detail="owner")
     if agent is None:
@@ -183,9 +183,8 @@ def _check_orchestrators(batch: Batch) -> None:
     for part in row_batches(rows, ("session_id", "state"), ("state",)):
         for row in part:
             if isinstance(row["state"], CorruptPayload):
-                batch.add(
-                    Kind.CORRUPT_STATE, session=row["session_id"], row=row["pk"], detail="state"
-                )
+                where = {"session": row["session_id"], "row": row["pk"], "detail": "state"}
+                batch.add_unreadable(Kind.CORRUPT_STATE, row["state"].text, **where)
 
 
 def _check_forks(batch: Batch) -> None:

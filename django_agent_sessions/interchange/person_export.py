@@ -27,6 +27,7 @@ from django_agent_sessions.exceptions import (
     AgentSessionsError,
     BlobError,
     ConfigurationError,
+    DestroyedKeyError,
     ReasonRequiredError,
 )
 from django_agent_sessions.governance import reasons
@@ -37,6 +38,7 @@ from django_agent_sessions.models import (
     Blob,
     Snapshot,
     StoredObject,
+    deletion,
 )
 from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 from django_agent_sessions.serving import encode_in_chunks
@@ -109,6 +111,19 @@ class PersonExport(Iterator[bytes]):
         return next(self._pieces)
 
     def _entries(self) -> Iterator[Entry]:
+        for name, pieces in self._every_entry():
+            yield name, self._readable(name, pieces)
+        if self.problems:
+            yield "problems.txt", [("\n".join(self.problems) + "\n").encode()]
+
+    def _readable(self, name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield what can be read; what a destroyed data key encrypted is a problem."""
+        try:
+            yield from pieces
+        except DestroyedKeyError as error:
+            self.problems.append(f"{name} is incomplete: {error}")
+
+    def _every_entry(self) -> Iterator[Entry]:
         yield "README.txt", [_README.encode()]
         yield "manifest.json", [self._manifest()]
         for key in each_session(self._person.sessions):
@@ -125,8 +140,6 @@ class PersonExport(Iterator[bytes]):
         yield "links.jsonl", encode_in_chunks(self._rows(self._person.links, _LINK))
         yield "usage.jsonl", encode_in_chunks(self._rows(self._person.usage, _USAGE))
         yield "audit.jsonl", encode_in_chunks(self._events())
-        if self.problems:
-            yield "problems.txt", [("\n".join(self.problems) + "\n").encode()]
 
     def _manifest(self) -> bytes:
         person, user = self._person, self._person.user()
@@ -152,7 +165,7 @@ class PersonExport(Iterator[bytes]):
     def _session(self, key: UUID) -> Iterator[Entry]:
         using, folder = self._person.using, f"sessions/{key}"
         # Again with the owner: it may have another one since the keys were read.
-        session = self._person.sessions.filter(pk=key).first()
+        session = self._person.sessions.defer(*deletion.ENCRYPTED).filter(pk=key).first()
         if session is None:
             return
         blobs: list[Blob] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connections, models, transaction
@@ -13,7 +13,11 @@ from django_agent_sessions.blobs import has_files_of, reseal_files
 from django_agent_sessions.content import codec, dialects
 from django_agent_sessions.content.codec import Holder, Owned
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
-from django_agent_sessions.exceptions import EncryptionError, SessionNotFoundError
+from django_agent_sessions.exceptions import (
+    DestroyedKeyError,
+    EncryptionError,
+    SessionNotFoundError,
+)
 from django_agent_sessions.models import (
     Session,
     SessionAgent,
@@ -39,27 +43,36 @@ Changes = dict[str, Any]
 Progress = Callable[[int, int], None]
 
 
+class Resealed(NamedTuple):
+    """Numbers of rows and files."""
+
+    read: int = 0
+    written: int = 0
+    erased: int = 0
+    """Those that stay as they are, because their data key was destroyed."""
+
+
 def reseal(
     using: str, *, keys: Sequence[str] | None = None, progress: Progress | None = None
-) -> tuple[int, int]:
-    """Rewrite all content that has not the present form; return the rows read and rewritten.
+) -> Resealed:
+    """Rewrite all content that has not the present form.
 
     A row is written only if it is still what was read, so agents may write meanwhile. A run that
     was interrupted is repeated: rows that have the form are only read. With the ids of ``keys``,
     only the rows are read that one of them has sealed.
 
-    Raises EncryptionError for the first row that cannot be decrypted, with its table and key; what
-    was rewritten before stays.
+    A column whose data key was destroyed stays as it is. Raises EncryptionError for the first row
+    that cannot be decrypted otherwise, with its table and key; what was rewritten before stays.
     """
-    read = written = 0
-    for count, changed in _batches(using, keys):
-        read, written = read + count, written + changed
+    total = Resealed()
+    for part in _batches(using, keys):
+        total = Resealed(*map(sum, zip(total, part, strict=True)))
         if progress is not None:
-            progress(read, written)
-    return read, written
+            progress(total.read, total.written)
+    return total
 
 
-def _batches(using: str, keys: Sequence[str] | None) -> Iterator[tuple[int, int]]:
+def _batches(using: str, keys: Sequence[str] | None) -> Iterator[tuple[int, int, int]]:
     for model in content_models():
         if fields := _text_fields(model):
             yield from _reseal_texts(using, model, fields, keys)
@@ -103,7 +116,7 @@ def _reseal_texts(
     model: type[models.Model],
     fields: Sequence[ContentField],
     keys: Sequence[str] | None,
-) -> Iterator[tuple[int, int]]:
+) -> Iterator[tuple[int, int, int]]:
     connection = connections[using]
     table = _quoted(connection, model._meta.db_table)
     pk: Any = model._meta.pk
@@ -120,13 +133,15 @@ def _reseal_texts(
         last = rows[-1][0]
         updates = []
         sessions = []
+        erased = 0
         for row in rows:
             key = pk.to_python(row[0])
             texts = dict(zip(names, row[1 : len(names) + 1], strict=True))
             before = dict(texts)
             holder, *message = row[len(names) + 1 :]
             try:
-                after = _resealed(key, fields, texts, _holder(model, holder))
+                after, is_erased = _resealed(key, fields, texts, _holder(model, holder))
+                erased += is_erased
                 if message:
                     text, agent = message
                     before["text"] = text
@@ -138,19 +153,30 @@ def _reseal_texts(
             if after:
                 updates.append((row[0], before, after))
                 sessions.append(row[0] if model is Session else holder)
-        yield len(rows), _write(using, table, key_column, updates, sessions)
+        yield len(rows), _write(using, table, key_column, updates, sessions), erased
 
 
-def _resealed(key: UUID, fields: Sequence[ContentField], texts: Changes, holder: Holder) -> Changes:
-    """Return the columns of a row that have not the present form, in that form."""
+def _resealed(
+    key: UUID, fields: Sequence[ContentField], texts: Changes, holder: Holder
+) -> tuple[Changes, bool]:
+    """Return the columns of a row that have not the present form, in that form.
+
+    And whether the data key of one was destroyed, which stays as it is.
+    """
     stored = [(field, texts[str(field.column)]) for field in fields]
     if all(text is None or field.is_current(text, holder) for field, text in stored):
-        return {}
+        return {}, False
     changes: Changes = {}
+    is_erased = False
     for field, text in stored:
         if text is not None:
-            changes[str(field.column)] = field.seal_text(key, field.open_text(key, text), holder)
-    return changes
+            try:
+                opened = field.open_text(key, text)
+            except DestroyedKeyError:
+                is_erased = True
+                continue
+            changes[str(field.column)] = field.seal_text(key, opened, holder)
+    return changes, is_erased
 
 
 def _holder(model: type[models.Model], value: Any) -> Holder:
@@ -176,7 +202,7 @@ def _neutral_text(using: str, text: str, texts: Changes, after: Changes, agent: 
     return {"text": dialects.get(dialect).summary(payload).text}
 
 
-def _reseal_parts(using: str, keys: Sequence[str] | None) -> Iterator[tuple[int, int]]:
+def _reseal_parts(using: str, keys: Sequence[str] | None) -> Iterator[tuple[int, int, int]]:
     connection: Any = connections[using]
     pk = StoredPart._meta.pk
     table, key_column = _quoted(connection, StoredPart._meta.db_table), _quoted(connection, "id")
@@ -194,6 +220,7 @@ def _reseal_parts(using: str, keys: Sequence[str] | None) -> Iterator[tuple[int,
     while rows := _rows(connection, sql, key_column, last, condition, limit=4):
         last = rows[-1][0]
         updates = []
+        erased = 0
         for row_key, data, stored in rows:
             key, stored_bytes = pk.to_python(row_key), bytes(data)
             try:
@@ -202,13 +229,16 @@ def _reseal_parts(using: str, keys: Sequence[str] | None) -> Iterator[tuple[int,
                     continue
                 opened = codec.open_bytes(key, PART_COLUMN, stored_bytes)
                 sealed = codec.seal_bytes(key, PART_COLUMN, opened, holder)
+            except DestroyedKeyError:
+                erased += 1
+                continue
             except EncryptionError as error:
                 raise type(error)(f"{StoredPart._meta.db_table} {key}: {error}") from error
             except _DELETED:
                 continue
             adapt = connection.Database.Binary
             updates.append((row_key, {"data": adapt(stored_bytes)}, {"data": adapt(sealed)}))
-        yield len(rows), _write(using, table, key_column, updates)
+        yield len(rows), _write(using, table, key_column, updates), erased
 
 
 def _beginnings(keys: Sequence[str]) -> tuple[list[str], list[bytes]]:

@@ -346,11 +346,14 @@ def test_files_of_other_owners_are_collected_without_the_key(blob_folder, encryp
     assert list(Blob.objects.values_list("session__session_id", flat=True)) == ["ada"]
 
 
-def test_a_command_names_the_missing_key(encrypt, ada):
+def test_a_command_names_the_session_whose_key_is_missing(encrypt, ada):
     encrypted = encrypt()
     mine = SessionStore(owner=ada)
-    mine.append(mine.agents.open(mine.open("hers")), user("one"))
+    hers = mine.open("hers")
+    mine.append(mine.agents.open(hers), user("one"))
     encrypted.destroy_keys(keys_of(ada))
 
-    with pytest.raises(CommandError, match="destroyed"):
-        call_command("agent_sessions_check", stdout=StringIO())
+    out = StringIO()
+    with pytest.raises(CommandError, match="1 finding left"):
+        call_command("agent_sessions_check", stdout=out)
+    assert f"key-destroyed: a session's data key was destroyed session {hers.id}" in out.getvalue()

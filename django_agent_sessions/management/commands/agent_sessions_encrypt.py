@@ -57,9 +57,14 @@ class Command(StoppableCommand):
             self.stdout.write(f"{pluralize(keys.rotate(), 'data key')} created")
         line = ProgressLine(options.get("stderr") or sys.stderr)
         try:
-            read, written = reseal(
+            found = reseal(
                 using, progress=lambda n, m: line.show(n, f"{n} rows read, {m} rewritten")
             )
         finally:
             line.clear()
-        self.stdout.write(f"{pluralize(read, 'row')} read, {written} rewritten")
+        self.stdout.write(f"{pluralize(found.read, 'row')} read, {found.written} rewritten")
+        if found.erased:
+            self.stdout.write(
+                f"{pluralize(found.erased, 'row')} left as they are: their data keys were "
+                "destroyed, or KEY_DATABASE names another database"
+            )

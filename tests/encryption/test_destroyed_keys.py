@@ -1,0 +1,150 @@
+"""A session whose data key was destroyed, as in a restored backup, stops nothing else."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.urls import reverse
+
+from django_agent_sessions.models import DataKey, Session, SessionMessage
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store.snapshots import SnapshotStorageStore
+from django_agent_sessions.values.records import AgentState
+from tests.blobs.conftest import blob_folder  # noqa: F401 - a fixture
+from tests.encryption.test_broken_places import stored
+from tests.encryption.test_files import picture
+from tests.integrity.conftest import impatient
+from tests.integrity.running import check
+
+__all__ = ["impatient"]
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PAGES = ("", "history", "messages", "export", "redact", "branches", "snapshots", "sharing")
+
+
+@pytest.fixture
+def encrypted(encrypt):
+    return encrypt(METADATA=True)
+
+
+@pytest.fixture
+def gone(blob_folder, encrypted, ada, bob) -> Session:  # noqa: F811 - a fixture
+    """A session of Ada's whose key was destroyed, before one of Bob's."""
+    for owner, name in ((ada, "gone"), (bob, "kept")):
+        mine = SessionStore(owner=owner)
+        session = mine.open(name, title=f"title of {name}", metadata={"note": name})
+        agent = mine.agents.open(session, "a", dialect="strands", data=AgentState({"n": name}))
+        mine.append_many(agent, [{"role": "user", "content": [{"text": name}]}, picture(200_000)])
+        mine.snapshots.take(agent)
+        mine.multi_agents.create(session, "g", {"n": name})
+        (message, _) = mine.messages.list(agent)
+        mine.feedback.save(message.id, 1, comment=name)
+        SnapshotStorageStore(mine).write_object(name, b"object")
+    DataKey.objects.filter(owner=str(ada.pk)).delete()
+    encrypted.forget()
+    return Session.objects.only("pk").get(session_id="gone")
+
+
+def run(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command(*arguments, stdout=out, stderr=out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("options", [(), ("--fix",), ("--blobs",)])
+def test_the_check_names_the_session_and_checks_the_others(gone, options):
+    Session.objects.filter(session_id="kept").update(message_count=9)
+
+    found, summary = check(*options)
+
+    destroyed = [each["session"] for each in found if each["code"] == "key-destroyed"]
+    assert destroyed == [str(gone.pk)]
+    assert not {"corrupt", "corrupt-state", "neutral-columns"} & {each["code"] for each in found}
+    (counters,) = (each for each in found if each["code"] == "counters")
+    assert counters["session"] != str(gone.pk)
+    assert counters["mended"] is ("--fix" in options)
+    assert (summary["sessions"], summary["messages"]) == (2, 4)
+
+
+@pytest.mark.parametrize("action", ["encrypt", "rotate", "decrypt"])
+def test_the_command_counts_what_is_lost_and_goes_on(gone, encrypt, action):
+    (lost, kept) = stored(SessionMessage, "message")[::2]
+    if action == "decrypt":
+        encrypt(METADATA=True, DECRYPT_ONLY=True)
+
+    out = run("agent_sessions_encrypt", action)
+
+    assert ("rows left as they are: their data keys were destroyed" in out) is True
+    after = stored(SessionMessage, "message")[::2]
+    assert after[0] == lost
+    assert (after[1] == kept) is (action == "encrypt")
+    assert after[1].startswith("{") is (action == "decrypt")
+    assert SessionStore(owner=Session.objects.get(session_id="kept").owner).get("kept").title
+
+
+def test_the_exports_write_the_others_and_name_it(gone, tmp_path):
+    for form, place in (("jsonl", tmp_path / "all.jsonl"), ("markdown", tmp_path / "md")):
+        out = io.StringIO()
+        with pytest.raises(CommandError, match="1 item could not be written"):
+            call_command(
+                "agent_sessions_export", form, str(place), everybody=True, reason="x", stderr=out
+            )
+        assert "session 'gone': data key" in out.getvalue()
+        assert "1 session exported" in out.getvalue()
+    (line,) = Path(tmp_path / "all.jsonl").read_text().splitlines()
+    assert json.loads(line)["session"]["session_id"] == "kept"
+    assert len(list((tmp_path / "md").iterdir())) == 1
+
+
+def test_the_export_of_a_person_has_the_rest_and_names_what_is_lost(gone, ada, tmp_path):
+    path = tmp_path / "ada.zip"
+    with pytest.raises(CommandError):
+        run("agent_sessions_export_person", str(path), "--owner", ada.username, "--reason", "x")
+
+    with zipfile.ZipFile(path) as archive:
+        problems = archive.read("problems.txt").decode()
+        assert f"sessions/{gone.pk}/session.jsonl is incomplete: data key" in problems
+        assert json.loads(archive.read("manifest.json"))["counts"]["sessions"] == 1
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_says_that_the_key_was_destroyed(gone, admin_client, page):
+    url = reverse("admin:agent_sessions_session_change", args=[gone.pk])
+
+    answer = admin_client.get(url.replace("change/", f"{page}/") if page else url)
+
+    assert answer.status_code == 410
+    assert "its data key was destroyed" in answer.content.decode()
+
+
+def test_it_is_listed_exported_by_others_and_can_be_deleted(gone, admin_client):
+    url = reverse("admin:agent_sessions_session_changelist")
+    page = admin_client.get(url).content.decode()
+    assert "gone" in page
+    assert "title of kept" in page
+    action: dict[str, Any] = {"action": "export_jsonl", "_selected_action": [str(gone.pk)]}
+    assert admin_client.post(url, action).status_code == 410
+
+    deleted = admin_client.post(
+        reverse("admin:agent_sessions_session_delete", args=[gone.pk]), {"post": "yes"}
+    )
+
+    assert deleted.status_code == 302
+    assert [session.session_id for session in Session.objects.all()] == ["kept"]
+
+
+def test_a_page_says_that_a_master_key_is_missing(gone, encrypt, admin_client):
+    encrypt(KEYS={"two": bytes(range(1, 33))})
+    kept = Session.objects.only("pk").get(session_id="kept")
+
+    answer = admin_client.get(reverse("admin:agent_sessions_session_change", args=[kept.pk]))
+
+    assert answer.status_code == 503
+    assert "The log has the reason." in answer.content.decode()
