@@ -5,13 +5,10 @@ Three rules decide which connection a call uses:
 1. *Join.* If a thread provably waits for this call and has an open transaction, the call runs
    inside that transaction: it sees its rows and is rolled back with it. This can be proved if
 
-   * the calling thread itself has the transaction;
-   * the event loop's own thread has it (it waits for its loop);
+   * the calling thread itself has the transaction, also if it runs an event loop;
+   * asgiref's ``async_to_sync`` blocks the thread, which then runs the call itself;
    * an SDK's sync-to-async bridge blocks the thread (adapters register theirs with
-     :func:`register_waiting_call`);
-   * the call runs in a default thread of a loop, and ``asyncio.run``, which waits for them, blocks
-     the loop's thread;
-   * asgiref's ``async_to_sync`` blocks the thread, which then runs the call itself.
+     :func:`register_waiting_call`).
 
    If it cannot be proved, the caller can declare it with :func:`joined`. A call that belongs to a
    run that has joined a transaction, and can neither be proved nor is declared, raises an error.
@@ -29,7 +26,6 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ParamSpec, TypeVar
 
@@ -394,7 +390,7 @@ def _borrow(lender: JoinableTransaction, function: Callable[[], R]) -> R:
     """Run a function on the connection of a waiting thread, one function at a time."""
     connection = lender.connection
     alias = connection.alias
-    with _lock_of(connection), _occupy(lender.executors):
+    with _lock_of(connection):
         if not (lender.is_waiting and in_transaction(connection)):
             raise _LenderGoneError
         # If this thread has no connection, Django creates an object, which opens nothing yet.
@@ -406,22 +402,6 @@ def _borrow(lender: JoinableTransaction, function: Callable[[], R]) -> R:
         finally:
             connections[alias] = own
             connection.dec_thread_sharing()
-
-
-@contextmanager
-def _occupy(executors: Sequence[Executor]) -> Iterator[None]:
-    """Keep the threads waiting that wait for these executors."""
-    ended = threading.Event()
-    try:
-        for executor in executors:
-            try:
-                executor.submit(ended.wait)
-            except RuntimeError as error:
-                # It was shut down: its thread has stopped waiting, or is about to.
-                raise _LenderGoneError from error
-        yield
-    finally:
-        ended.set()
 
 
 def _lock_of(connection: BaseDatabaseWrapper) -> threading.RLock:

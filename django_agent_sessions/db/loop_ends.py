@@ -44,5 +44,5 @@ def is_loop_ending() -> bool:
     return any(
         tasks
         for code, name in _CANCELLING
-        for (tasks,) in thread_frames.local_variables(thread, code, name)
+        for tasks in thread_frames.local_variables(thread, code, name)
     )

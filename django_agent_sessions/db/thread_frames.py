@@ -1,4 +1,4 @@
-"""Read what the threads of this process are doing, without holding a reference to their frames.
+"""Read what a thread of this process is doing, without holding a reference to its frames.
 
 Dropping the last reference to a frame finalizes its variables, in another thread than their own:
 mysqlclient, for example, would then lock a connection that its thread is using. So each read is a
@@ -20,97 +20,38 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import accumulate, chain, compress, islice, repeat, takewhile, tee
-from operator import attrgetter, is_, is_not, itemgetter, methodcaller
-from types import CodeType, FrameType
+from operator import attrgetter, is_, is_not, itemgetter
+from types import CodeType
 from typing import Any
-
-_MAX_DEPTH = 16
-"""Number of innermost frames that :func:`waiting_threads` reads.
-
-A thread that starts another and waits for it is six frames deep, more if starting is instrumented.
-"""
-
-
-def thread_ids() -> list[int]:
-    """Return the identifiers of the threads that run Python code."""
-    with paused_gc():
-        return next(map(list, iter(sys._current_frames, None)))
-
-
-def waiting_threads(code: CodeType, name: str) -> dict[int, Any]:
-    """Return the threads that wait in a function and the value of its local variable ``name``.
-
-    Only their innermost calls are read.
-    """
-    with paused_gc():
-        rows = list(_innermost_variables(code, name))
-    result: dict[int, Any] = {}
-    for thread, *values in rows:
-        value = next((value for value in values if value is not None), None)
-        if value is not None:
-            result[thread] = value
-    return result
-
-
-def local_variables(thread: int, code: CodeType, *names: str) -> list[tuple[Any, ...]]:
-    """Read local variables of the calls of a function on a thread's stack, innermost call first.
-
-    The variables must be assigned only once: before Python 3.13 a frame keeps the values that were
-    read first. A variable that is not assigned yet is None.
-    """
-    with paused_gc():
-        try:
-            # Not assigned to a name: the iterators hold the frames until they are freed.
-            return list(_values_of_calls(thread, code, names))
-        except KeyError:
-            # The thread has ended.
-            return []
-
-
-def _innermost_variables(code: CodeType, name: str) -> Iterator[tuple[Any, ...]]:
-    """Iterate over all threads: the identifier and the value of the variable at each depth."""
-    current = islice(iter(sys._current_frames, None), 1)
-    numbered, rest = tee(chain.from_iterable(map(dict.items, current)))
-    outer: Iterator[Any] = map(itemgetter(1), rest)
-    values = []
-    for _ in range(_MAX_DEPTH):
-        outer, frames, again = tee(outer, 3)
-        outer = map(getattr, outer, repeat("f_back"), repeat(None))
-        codes: Iterator[Any] = map(getattr, again, repeat("f_code"), repeat(None))
-        # Other functions' variables must not be read; f_builtins has no such name.
-        namespaces = map(("f_builtins", "f_locals").__getitem__, _is_code(code, codes))
-        values.append(_values(name, map(getattr, frames, namespaces, repeat({}))))
-    return zip(map(itemgetter(0), numbered), *values, strict=False)
-
-
-def _values_of_calls(
-    thread: int, code: CodeType, names: tuple[str, ...]
-) -> Iterator[tuple[Any, ...]]:
-    frames, again = tee(_frames(thread))
-    namespaces = tee(
-        map(_F_LOCALS, compress(frames, _is_code(code, map(_F_CODE, again)))), len(names)
-    )
-    return zip(*map(_values, names, namespaces), strict=True)
-
 
 _F_CODE = attrgetter("f_code")
 _F_LOCALS = attrgetter("f_locals")
 
 
-def _frames(thread: int) -> Iterator[FrameType]:
-    """Iterate over a thread's frames, innermost first."""
+def local_variables(thread: int, code: CodeType, *names: str) -> list[Any]:
+    """Read local variables of the calls of a function on a thread's stack, innermost call first.
+
+    Of several names, the values of a call are a tuple. The variables must be assigned only once:
+    before Python 3.13 a frame keeps the values that were read first. If one is not assigned yet,
+    the result is empty.
+    """
+    with paused_gc():
+        try:
+            # Not assigned to a name: the iterators hold the frames until they are freed.
+            return list(map(itemgetter(*names), _namespaces(thread, code)))
+        except KeyError:
+            # The thread has ended, or has not assigned a variable.
+            return []
+
+
+def _namespaces(thread: int, code: CodeType) -> Iterator[dict[str, Any]]:
+    """Iterate over the local variables of a function's calls."""
     innermost = islice(map(itemgetter(thread), iter(sys._current_frames, None)), 1)
     # The first is the innermost frame, each other one is "f_back" of the one before.
     frames: Iterator[Any] = accumulate(chain(innermost, repeat("f_back")), getattr)
-    return takewhile(partial(is_not, None), frames)
-
-
-def _is_code(code: CodeType, codes: Iterator[CodeType]) -> Iterator[bool]:
-    return map(is_, codes, repeat(code))
-
-
-def _values(name: str, namespaces: Iterator[dict[str, Any]]) -> Iterator[Any]:
-    return map(methodcaller("get", name), namespaces)
+    frames, again = tee(takewhile(partial(is_not, None), frames))
+    calls = compress(frames, map(is_, map(_F_CODE, again), repeat(code)))
+    return map(_F_LOCALS, calls)
 
 
 # --- garbage collection -----------------------------------------------------------------------

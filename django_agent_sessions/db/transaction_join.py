@@ -1,6 +1,8 @@
 """Find the transaction that a database call may join: the proof that its thread waits.
 
-The proof is read off the stacks of the threads at the time of the call. A context variable would
+There are three proofs: this thread has the transaction itself, or the thread that has it waits in
+asgiref's ``async_to_sync`` for the loop that runs here, or in the bridge of an SDK for this thread.
+They are read off the stacks of the two threads at the time of the call. A context variable would
 not do, because a context may be copied into a thread that outlives the transaction. Context
 variables are used only for :func:`~django_agent_sessions.db.bridge.joined`, and to raise instead of
 leaving the transaction of a run's caller where nothing can be proved.
@@ -10,14 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import gc
 import logging
 import sys
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor
-from concurrent.futures.thread import _worker
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -34,7 +33,9 @@ logger = logging.getLogger("django_agent_sessions")
 _open_connections: weakref.WeakValueDictionary[tuple[int, str], BaseDatabaseWrapper] = (
     weakref.WeakValueDictionary()
 )
-_waiting_calls: dict[CodeType, str] = {}
+_waiting_calls: list[tuple[CodeType, CodeType, str]] = []
+"""Functions that block their thread, their inner functions that it waits for, and a variable that
+both have."""
 
 
 @dataclass(eq=False)
@@ -44,8 +45,6 @@ class JoinableTransaction:
     connection: BaseDatabaseWrapper
     is_waiting: bool = True
     outer: JoinableTransaction | None = None
-    executors: Sequence[Executor] = ()
-    """The thread waits only for these; a call must occupy them while it uses the connection."""
 
 
 declared_transaction: contextvars.ContextVar[JoinableTransaction | None] = contextvars.ContextVar(
@@ -81,11 +80,11 @@ _joined_transaction: contextvars.ContextVar[_JoinedTransaction | None] = context
 )
 
 
-def remember_joined(lender: JoinableTransaction | CurrentThreadExecutor, using: str) -> None:
+def remember_joined(joinable: JoinableTransaction | CurrentThreadExecutor, using: str) -> None:
     """Record in this context, which a run's tools inherit, which transaction the run is part of."""
-    if isinstance(lender, JoinableTransaction):
-        _joined_transaction.set(_JoinedTransaction.of(lender.connection))
-    elif (connection := _open_connections.get((_work_thread(lender), using))) is not None:
+    if isinstance(joinable, JoinableTransaction):
+        _joined_transaction.set(_JoinedTransaction.of(joinable.connection))
+    elif (connection := _open_connections.get((_work_thread(joinable), using))) is not None:
         _joined_transaction.set(_JoinedTransaction.of(connection))
 
 
@@ -124,15 +123,19 @@ def refuse_to_leave_joined(using: str) -> None:
         raise error
 
 
-def register_waiting_call(code: CodeType, executor: str) -> None:
-    """Register a function that blocks its thread until an executor's call has finished.
+def register_waiting_call(code: CodeType, shared: str) -> None:
+    """Register a function that blocks its thread until an inner function has run in another one.
 
     Args:
         code: The code object of the function.
-        executor: The name of the local variable that contains the ``ThreadPoolExecutor`` that the
-            function always waits for. It must be assigned only once.
+        shared: The name of a local variable of the function that its inner function uses, with
+            another object in each call. It must be assigned only once.
     """
-    _waiting_calls[code] = executor
+    constants = [each for each in code.co_consts if isinstance(each, CodeType)]
+    inner = [each for each in constants if shared in each.co_freevars]
+    _waiting_calls.extend((code, each, shared) for each in inner)
+    if not inner:
+        logger.error("%s has no inner function that uses %r", code.co_qualname, shared)
 
 
 def remember_thread_connection(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
@@ -155,122 +158,52 @@ def find_joinable_transaction(using: str) -> JoinableTransaction | CurrentThread
         if declared.is_waiting and declared.connection.alias == using:
             return declared
         declared = declared.outer
+    transactions = _open_transactions(using)
+    if not transactions:
+        # The usual case, which needs no stack to be read.
+        return None
+    if (own := transactions.get(threading.get_ident())) is not None:
+        return JoinableTransaction(own)
+    if (executor := _asgiref_executor(transactions)) is not None:
+        return executor
+    waiting = _thread_in_bridge(transactions)
+    return None if waiting is None else JoinableTransaction(transactions[waiting])
+
+
+def _open_transactions(using: str) -> dict[int, BaseDatabaseWrapper]:
+    """Return the connections with an open transaction, by the threads that opened them."""
+    found: dict[int, BaseDatabaseWrapper] = {}
     # valuerefs() is atomic: other threads open connections meanwhile.
-    opened = [reference() for reference in _open_connections.valuerefs()]
-    if not any(
-        connection is not None and connection.alias == using and in_transaction(connection)
-        for connection in opened
-    ):
-        # No transaction is open: the usual case, which needs no stack to be read.
-        return None
-    thread: int | None = threading.get_ident()
-    seen: set[int] = set()
-    executors: list[Executor] = []
-    while thread is not None:
-        connection = _open_connections.get((thread, using))
-        if connection is not None and in_transaction(connection):
-            return JoinableTransaction(connection, executors=executors)
-        if (lender := _asgiref_lender(thread, using)) is not None:
-            return lender
-        seen.add(thread)
-        thread = _waiter_of(thread, seen, executors)
+    for reference in _open_connections.valuerefs():
+        connection = reference()
+        if connection is not None and connection.alias == using and in_transaction(connection):
+            found[reference.key[0]] = connection
+    return found
+
+
+def _thread_in_bridge(threads: Iterable[int]) -> int | None:
+    """Return the thread that waits for this one in a bridge of an SDK; None if none does."""
+    for waiting, inner, shared in _waiting_calls:
+        # The same object in both threads: this one runs what the other one waits for.
+        own = thread_frames.local_variables(threading.get_ident(), inner, shared)
+        for thread in threads if own else ():
+            for value in thread_frames.local_variables(thread, waiting, shared):
+                if value is own[0]:
+                    return thread
     return None
 
 
-def _waiter_of(thread: int, seen: set[int], executors: list[Executor]) -> int | None:
-    """Find the thread that provably waits for this one.
-
-    Adds the executor that it waits for if it waits for this thread only while this occupies it.
-    """
-    own_executor = _executor_of(thread)
-    if own_executor is None:
-        return None
-    waiting = {
-        executor: other
-        for code, name in _waiting_calls.items()
-        for other, executor in thread_frames.waiting_threads(code, name).items()
-        if other not in seen
-    }
-    if own_executor in waiting:
-        return waiting[own_executor]
-    others = [other for other in thread_frames.thread_ids() if other not in seen]
-    for other in others:
-        if _has_default_executor(_loops_of_asyncio_run(other), own_executor):
-            return other
-    # nest_asyncio replaces asyncio.run by a function that does not wait for default threads.
-    for other in others if waiting else ():
-        executor = _executor_of(other)
-        if executor in waiting and _has_default_executor(_python_loops(other), own_executor):
-            executors.append(executor)
-            return waiting[executor]
-    return None
-
-
-def _loops_of_asyncio_run(thread: int) -> Iterator[asyncio.AbstractEventLoop]:
-    """Iterate over the loops of ``asyncio.run``, which waits for its loop's default threads.
-
-    Loops written in C, such as uvloop's, have no Python frame of their own.
-    """
-    for (runner,) in thread_frames.local_variables(thread, asyncio.runners.run.__code__, "runner"):
-        loop = getattr(runner, "_loop", None)
-        if loop is not None:
-            yield loop
-
-
-def _python_loops(thread: int) -> Iterator[asyncio.AbstractEventLoop]:
-    """Iterate over the loops of a thread. nest_asyncio replaces the method of the class."""
-    code = asyncio.SelectorEventLoop.run_until_complete.__code__
-    for (loop,) in thread_frames.local_variables(thread, code, "self"):
-        yield loop
-
-
-def _has_default_executor(loops: Iterable[asyncio.AbstractEventLoop], executor: Executor) -> bool:
-    for loop in loops:
-        # uvloop's attributes are C. In one expression, which keeps no reference to one of them.
-        if (
-            loop._default_executor is executor
-            if hasattr(loop, "_default_executor")
-            else id(executor) in map(id, gc.get_referents(loop))
-        ):
-            return True
-    return False
-
-
-def _executor_of(thread: int) -> Any:
-    """Find the executor that a thread works for.
-
-    The executor has a list of its threads, but a new thread may run before it is added.
-    """
-    for candidate in threading.enumerate():
-        if candidate.ident == thread:
-            # A thread that ends deletes both attributes, one after the other.
-            target = getattr(candidate, "_target", None)
-            arguments = getattr(candidate, "_args", None)
-            return arguments[0]() if target is _worker and arguments else None
-    return None
-
-
-def _asgiref_lender(thread: int, using: str) -> CurrentThreadExecutor | None:
-    """Find the thread that waits in ``async_to_sync`` for the loop that runs in this thread."""
-    here = thread == threading.get_ident()
-    loop = running_loop() if here else next(_loops_of_asyncio_run(thread), None)
+def _asgiref_executor(threads: Collection[int]) -> CurrentThreadExecutor | None:
+    """Return that of the thread that waits in ``async_to_sync`` for the loop of this thread."""
+    loop = running_loop()
     if loop is None:
         return None
-    candidates = [AsyncToSync.loop_thread_executors.get(loop)]
-    if here:
-        # On a loop that many callers share, only the context identifies the caller. It comes
-        # first: of two nested calls of a thread, only the inner one runs submitted functions.
-        candidates.insert(0, getattr(AsyncToSync.executors, "current", None))
-    for executor in candidates:
-        if executor is None:
-            continue
-        waiting = _work_thread(executor)
-        connection = _open_connections.get((waiting, using))
-        if (
-            connection is not None
-            and in_transaction(connection)
-            and _waits_in_async_to_sync(waiting, executor, loop)
-        ):
+    # On a loop that many callers share, only the context identifies the caller. It comes first: of
+    # two nested calls of a thread, only the inner one runs submitted functions.
+    current: CurrentThreadExecutor | None = getattr(AsyncToSync.executors, "current", None)
+    for executor in filter(None, (current, AsyncToSync.loop_thread_executors.get(loop))):
+        thread = _work_thread(executor)
+        if thread in threads and _waits_in_async_to_sync(thread, executor, loop):
             return executor
     return None
 

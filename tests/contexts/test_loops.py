@@ -59,14 +59,21 @@ async def _say(sdk: SDK) -> str:
     return await agent.asay("add bob")
 
 
-@pytest.mark.parametrize("call", [by_asyncio_run, by_async_to_sync])
-def test_sync_tools_join_the_transaction_of_a_thread_that_waits_for_the_loops_threads(sdk, call):
-    _joins(lambda: call(sdk))
+@pytest.mark.parametrize("call", [by_itself, by_asyncio_run, by_async_to_sync])
+def test_sync_tools_join_where_it_is_declared_and_otherwise_write_nothing(sdk, call):
+    with transaction.atomic():
+        get_user_model().objects.create_user("ada")
+        assert call(sdk) == "done"
+        assert names() == "ada"
+        transaction.set_rollback(True)
+    with transaction.atomic(), joined():
+        get_user_model().objects.create_user("ada")
+        assert call(sdk) == "done"
+        assert names() == "ada, bob"
+        transaction.set_rollback(True)
 
-
-@pytest.mark.parametrize("sdk", ["strands"], indirect=True)
-def test_sync_tools_of_a_strands_agent_join(sdk):
-    _joins(lambda: by_itself(sdk))
+    assert names() == ""
+    assert said("s") == []
 
 
 @pytest.mark.urls("tests.contexts.views")
@@ -89,20 +96,6 @@ def test_of_a_view_that_fails_under_uvicorn_nothing_is_left(sdk, monkeypatch):
         answers = [get(f"tool/{sdk.name}/s-{n}/user-{n}?fail=1") for n in range(5)]
         assert answers == [(404, "")] * 5
         assert (names(), Session.objects.count()) == ("", 0)
-        if sdk.name == "strands":
-            assert get(f"tool/{sdk.name}/s/ada") == (200, "done")
-            assert names() == "ada"
-
-
-def _joins(call: Callable[[], str]) -> None:
-    with transaction.atomic():
-        get_user_model().objects.create_user("ada")
-        assert call() == "done"
-        assert names() == "ada, bob"
-        transaction.set_rollback(True)
-
-    assert names() == ""
-    assert said("s") == []
 
 
 @pytest.mark.parametrize("sdk", ["openai"], indirect=True)

@@ -22,25 +22,14 @@ def run(library: str, sdk: str) -> tuple[str, str]:
     return out, err
 
 
-@pytest.mark.parametrize("sdk", ["strands"], indirect=True)
-def test_under_nest_asyncio_a_strands_agents_tools_join(sdk):
-    by_itself, declared = json.loads(run("nest_asyncio", sdk.name)[0])
-
-    for found in (by_itself, declared):
-        assert found["users"] == ["ada", "bob"]
-        assert "ada, bob" in found["said"]
-        assert found["left"] == 0
-
-
-@pytest.mark.parametrize("sdk", ["openai"], indirect=True)
-def test_under_nest_asyncio_an_openai_agents_tool_joins_where_it_is_declared(sdk):
+def test_under_nest_asyncio_a_sync_tool_joins_where_it_is_declared(sdk):
     printed, logged = run("nest_asyncio", sdk.name)
     found: list[dict[str, Any]] = json.loads(printed)
 
     assert found[0]["users"] == ["ada"]
-    assert "An error occurred while running the tool" in found[0]["said"]
-    assert logged.count("joined()") == 1
+    assert "joined()" in logged
     assert found[1]["users"] == ["ada", "bob"]
+    assert "ada, bob" in found[1]["said"]
     assert [each["left"] for each in found] == [0, 0]
 
 

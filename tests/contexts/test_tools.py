@@ -104,19 +104,7 @@ def test_the_tools_of_an_async_run_join_a_thread_that_says_it_waits(sdk, tool):
     assert names() == ""
 
 
-@pytest.mark.parametrize("sdk", ["strands"], indirect=True)
-def test_strands_proves_by_itself_that_its_tools_may_join(sdk, tool):
-    with transaction.atomic():
-        get_user_model().objects.create_user("ada")
-        assert sdk("s", steps=STEPS, tools=[tool]).say("add bob") == "done"
-        assert results("s") == ["ada, bob"]
-        transaction.set_rollback(True)
-
-    assert names() == ""
-
-
-@pytest.mark.parametrize("sdk", ["openai"], indirect=True)
-def test_run_sync_joins_by_itself_with_async_tools(sdk):
+def test_a_run_joins_by_itself_with_async_tools(sdk):
     with transaction.atomic():
         get_user_model().objects.create_user("ada")
         assert sdk("s", steps=STEPS, tools=[users_async]).say("add bob") == "done"

@@ -77,9 +77,6 @@ def test_stacks_are_read_without_a_collection(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(sys, "_current_frames", look)
     here = threading.get_ident()
-    thread_frames.thread_ids()
-    thread_frames.waiting_threads(look.__code__, "here")
     thread_frames.local_variables(here, look.__code__, "here")
 
-    assert len(collecting) > 2
-    assert not any(collecting)
+    assert collecting == [False]

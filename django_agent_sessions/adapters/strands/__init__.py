@@ -54,6 +54,6 @@ except ImportError:
 
 
 # ``agent("Hello")`` runs the agent's event loop in a new thread and blocks the caller until that
-# thread has ended, so that the call may join the caller's transaction. ``run_async`` creates the
-# executor itself, and joins it before it returns.
-bridge.register_waiting_call(run_async.__code__, "executor")
+# thread has ended, so that the call may join the caller's transaction. ``run_async`` creates
+# ``execute_async`` itself, runs it in that thread, and waits for it before it returns.
+bridge.register_waiting_call(run_async.__code__, "execute_async")
