@@ -102,6 +102,7 @@ class Check:
     left: int = 0
     _days: dict[date, UsageSum] = field(default_factory=dict)
     _counted: UUID | None = None
+    _plain: int = 0
 
     @sync_only
     def run(self) -> Iterator[Result]:
@@ -128,6 +129,8 @@ class Check:
                 yield from self._recheck_suspects(alias, suspects)
                 suspects = found
         yield from self._recheck_suspects(alias, suspects)
+        if self._plain and codec.hides_text():
+            yield Result(Finding(Kind.NOT_ENCRYPTED, detail=f"{self._plain} messages"))
         if self.sessions is None:
             yield from self._check_rows_without_session(alias)
 
@@ -207,6 +210,7 @@ class Check:
             binaries.check_messages(part)
             if count:
                 self.messages += len(part)
+                self._plain += sum(not row.is_sealed for row in part)
                 self.progress(self.sessions_checked, self.messages)
         binaries.look_at_rows()
         if self.files:

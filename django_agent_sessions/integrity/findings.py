@@ -75,6 +75,12 @@ class Kind(Enum):
     KEY_DESTROYED = _KindInfo(
         "key-destroyed", Severity.ERROR, False, "a session's data key was destroyed"
     )
+    NOT_ENCRYPTED = _KindInfo(
+        "not-encrypted",
+        Severity.ERROR,
+        False,
+        "messages are plain text: run agent_sessions_encrypt encrypt",
+    )
     STORED_OBJECT = _KindInfo(
         "stored-object", Severity.ERROR, False, "the parts of a stored object do not match its size"
     )

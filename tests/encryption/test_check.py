@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from uuid import UUID
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db.models import Model
 
+from django_agent_sessions.content import codec
 from django_agent_sessions.models import (
     Session,
     SessionAgent,
@@ -130,3 +132,51 @@ def test_the_output_has_keys_and_no_content(talks):
     assert "error   corrupt-state: a state or snapshot cannot be read (title)" in out.getvalue()
     assert WORDS not in out.getvalue()
     assert text[45:60] not in out.getvalue()
+
+
+@pytest.mark.parametrize("options", [(), ("--fix",)])
+def test_rows_that_are_not_encrypted_yet_stay_and_are_counted(encrypt, ada, options):
+    mine = SessionStore(owner=ada)
+    agent = mine.agents.open(mine.open("s"), "a", dialect="strands")
+    with_plain_text(lambda: mine.append_many(agent, [said(text) for text in TEXTS]))
+    encrypt()
+    before = stored(SessionMessage, "text")
+    assert all(before)
+
+    found, summary = check(*options)
+
+    assert [(each["code"], each["detail"]) for each in found] == [
+        ("not-encrypted", f"{len(TEXTS)} messages")
+    ]
+    assert summary["left"] == 1
+    assert stored(SessionMessage, "text") == before
+    call_command("agent_sessions_encrypt", "encrypt", stdout=io.StringIO(), stderr=io.StringIO())
+    assert check() == ([], {**summary, "found": {}, "left": 0})
+
+
+@pytest.mark.parametrize("options", [(), ("--fix",)])
+def test_rows_that_are_still_encrypted_get_no_plain_text(talks, encrypt, options):
+    encrypt(METADATA=True, DECRYPT_ONLY=True)
+
+    found, _ = check(*options)
+
+    assert not {"neutral-columns", "not-encrypted"} & {each["code"] for each in found}
+    assert not any(stored(SessionMessage, "text"))
+
+
+def test_plain_text_beside_an_encrypted_payload_is_removed(talks):
+    write(SessionMessage, "text", [WORDS for _ in stored(SessionMessage, "text")])
+
+    mended, _ = check("--fix")
+
+    assert {each["code"] for each in mended if each["mended"]} == {"neutral-columns"}
+    assert not any(stored(SessionMessage, "text"))
+
+
+def with_plain_text(work: Callable[[], object]) -> None:
+    """Does some work before the setting exists, also if all tests are encrypted."""
+    before = codec.install(None)
+    try:
+        work()
+    finally:
+        codec.install(before)

@@ -394,8 +394,8 @@ def test_every_code_is_on_the_page_as_it_is():
 def test_every_code_is_planted_here_or_below():
     # The trigger is in tests/audit/test_trigger.py, files in tests/blobs/test_files_to_delete.py.
     below = {"counting", "blob-files", "blob-storage", "call-elsewhere", "trigger"}
-    # And destroyed keys in tests/encryption/test_destroyed_keys.py.
-    below |= {"file-to-delete", "key-destroyed"}
+    # And encryption in tests/encryption/test_destroyed_keys.py and test_check.py.
+    below |= {"file-to-delete", "key-destroyed", "not-encrypted"}
     assert {code for code, _ in PLANTED.values()} | below == {kind.code for kind in Kind}
 
 
