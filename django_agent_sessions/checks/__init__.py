@@ -4,6 +4,7 @@ from .api import check_api_apps
 from .blob_storage import check_blob_prefix, check_blob_storage, check_orphaned_blobs
 from .databases import (
     check_character_sets,
+    check_decryption,
     check_full_text_configuration,
     check_full_text_search,
     check_routers,
@@ -30,6 +31,7 @@ __all__ = [
     "check_character_sets",
     "check_classes",
     "check_connection_setup",
+    "check_decryption",
     "check_detectors",
     "check_dialects",
     "check_full_text_configuration",

@@ -10,7 +10,8 @@ from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as CheckWarning
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections, router
-from django.db.models import Model
+from django.db.models import Model, TextField
+from django.db.models.functions import Substr
 
 from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
@@ -174,6 +175,75 @@ def check_triggers(alias: str, **kwargs: Any) -> list[CheckMessage]:
         for trigger in TRIGGERS
         if (problem := trigger_problem(alias, trigger))
     ]
+
+
+@register(Tags.database)
+@requires_valid("DATABASE", "ENCRYPTION")
+def check_decryption(
+    app_configs: Sequence[AppConfig] | None,
+    databases: Sequence[str] | None = None,
+    **kwargs: Any,
+) -> list[CheckMessage]:
+    """Check that the settings have the keys of what is encrypted.
+
+    Queries the database, and so runs with ``migrate`` and ``check --database``. A warning, because
+    an error would stop the migrations of the whole project.
+    """
+    alias, asked = bridge.database(), databases or ()
+    problem = hint = ""
+    try:
+        if conf.get_settings().ENCRYPTION is not None:
+            missing = ", ".join(map(repr, _missing_master_keys(asked)))
+            hint = "Add it again, and run agent_sessions_encrypt rewrap before removing it."
+            problem = missing and (
+                f"AGENT_SESSIONS['ENCRYPTION']['KEYS'] has no master key {missing}, which wraps "
+                "data keys: what they encrypt cannot be read"
+            )
+        elif alias in asked and _has_encrypted_messages(alias):
+            hint = "Set it again. To stop encrypting, first run agent_sessions_encrypt decrypt."
+            problem = (
+                f"Messages in {alias!r} are encrypted, and AGENT_SESSIONS['ENCRYPTION'] is not "
+                "set: they cannot be read, and new ones are stored as plain text"
+            )
+    except DatabaseError:
+        # The database is unavailable, which the command itself reports.
+        return []
+    return [CheckWarning(problem, hint=hint, id="agent_sessions.W027")] if problem else []
+
+
+def _has_encrypted_messages(alias: str) -> bool:
+    """Return whether one of the oldest or newest messages is encrypted: others are not read."""
+    from django_agent_sessions.content import codec
+    from django_agent_sessions.models import SessionMessage
+    from django_agent_sessions.models.stored_text import StoredText
+
+    stored = StoredText("message", keyed=False, output_field=TextField())
+    beginnings = SessionMessage.objects.using(alias).values_list(Substr(stored, 1, 8), flat=True)
+    return any(
+        codec.ENVELOPE.match(text)
+        for order in ("pk", "-pk")
+        for text in beginnings.order_by(order)[:_SAMPLE]
+    )
+
+
+def _missing_master_keys(asked: Sequence[str]) -> list[str]:
+    """Return the master keys that wrap data keys and that the settings lack."""
+    from django_agent_sessions.content import codec
+    from django_agent_sessions.models import DataKey
+
+    keys: Any = getattr(codec.installed(), "keys", None)
+    if keys is None or keys.alias not in asked:
+        return []
+    try:
+        known = keys.masters().keys
+        rows = DataKey.objects.using(keys.alias).exclude(master__in=list(known))
+        return sorted(rows.order_by().values_list("master", flat=True).distinct())
+    except ConfigurationError:
+        # `E014` reports it.
+        return []
+
+
+_SAMPLE = 100
 
 
 @register(Tags.models)

@@ -45,7 +45,11 @@ def load(given: Any) -> MasterKeys:
             found = import_string(given)
         except ImportError as error:
             raise ConfigurationError(f"{where}: {given} cannot be imported: {error}") from None
-        given = found() if callable(found) else found
+        try:
+            given = found() if callable(found) else found
+        except Exception as error:
+            # Its text may contain a key.
+            raise ConfigurationError(f"{where}: {given} raised {type(error).__name__}") from error
     if not isinstance(given, Mapping):
         raise ConfigurationError(f"{where} must be a dotted path, or a mapping of key ids to keys")
     keys = {
