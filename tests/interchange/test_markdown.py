@@ -137,7 +137,9 @@ def test_nothing_that_was_said_can_look_like_the_documents_own_words(store, sess
     strands = store.agents.open(
         session, f"agent {hostile}"[:100].translate(KEEP), dialect="strands"
     )
-    Session.objects.filter(pk=session.id).update(title=dialects.displayable(hostile)[:255])
+    row = Session.objects.get(pk=session.id)
+    row.title = dialects.displayable(hostile)[:255]
+    row.save(update_fields=["title"])
     store.append(plain, {"role": "user", "content": hostile})
     store.append(
         strands,
