@@ -89,6 +89,8 @@ class Batch:
     days: dict[date, UsageSum] = field(default_factory=dict)
     counted: UUID | None = None
     messages: int = 0
+    plain: int = 0
+    """The readable messages that are not encrypted."""
     _findings: dict[Finding, None] = field(default_factory=dict)
     _listed: Counter[tuple[Kind, UUID | None]] = field(default_factory=Counter)
 

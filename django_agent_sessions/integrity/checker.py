@@ -210,8 +210,8 @@ class Check:
             binaries.check_messages(part)
             if count:
                 self.messages += len(part)
-                self._plain += sum(not row.is_sealed for row in part)
                 self.progress(self.sessions_checked, self.messages)
+        self._plain += batch.plain if count else 0
         binaries.look_at_rows()
         if self.files:
             binaries.look_at_files()

@@ -206,6 +206,7 @@ class ConversationCheck:
             self._batch.add_unreadable(Kind.CORRUPT, content.text, **_location(row))
             # Keep the derived columns: they may be all that is left of the message.
             return
+        self._batch.plain += not row.is_sealed
         if columns := wrong_derived_columns(self._batch, row, self._dialect, content):
             self._batch.add(Kind.NEUTRAL, **_location(row), detail=", ".join(columns))
         self._check_calls(row, content)

@@ -137,8 +137,12 @@ def test_the_output_has_keys_and_no_content(talks):
 @pytest.mark.parametrize("options", [(), ("--fix",)])
 def test_rows_that_are_not_encrypted_yet_stay_and_are_counted(encrypt, ada, options):
     mine = SessionStore(owner=ada)
-    agent = mine.agents.open(mine.open("s"), "a", dialect="strands")
-    with_plain_text(lambda: mine.append_many(agent, [said(text) for text in TEXTS]))
+
+    def write() -> None:
+        agent = mine.agents.open(mine.open("s"), "a", dialect="strands")
+        mine.append_many(agent, [said(text) for text in TEXTS])
+
+    with_plain_text(write)
     encrypt()
     before = stored(SessionMessage, "text")
     assert all(before)
