@@ -23,11 +23,7 @@ from django_agent_sessions.content import exact_json
 from django_agent_sessions.db import bridge, workers
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
-from django_agent_sessions.sql import (
-    lookup,
-    message_reads,
-    message_writes,
-)
+from django_agent_sessions.sql import appends, lookup, message_reads, message_writes
 from django_agent_sessions.store import _append_groups, _content_writes
 from django_agent_sessions.store._counters import move_counters
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY
@@ -138,11 +134,17 @@ def _pop(using: str, agent: Any, *, branch: int = 0) -> message_writes.PoppedRow
     key, source, position, text, redacted = found
     SessionMessage.objects.using(using).filter(pk=key).delete()
     return message_writes.PoppedRow(
-        key, source or key, position, text, redacted is not None, has_feedback=False
+        key,
+        source or key,
+        position,
+        text,
+        redacted is not None,
+        has_error=False,
+        has_feedback=False,
     )
 
 
-def _redact_rows(using: str, rows: Sequence[Any], event: Any, *, change: int, keep: bool) -> int:
+def _redact_rows(using: str, rows: Sequence[Any], event: Any, *, change: int) -> int:
     count = 0
     for row in rows:
         payload = json.loads(row.payload)
@@ -237,7 +239,8 @@ def _dumps(value: object, limits: Any = None) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-_append_alone = message_writes.append
+_APPEND_STATEMENTS = ("_sqlite_statement", "_postgresql_statement", "_postgresql_counting")
+_append_alone = appends.append
 
 
 def _append_then_count(
@@ -253,10 +256,10 @@ def _append_then_count(
 MECHANISMS = (
     Mechanism(
         "the append as one statement",
-        "sql/message_writes.py",
+        "sql/appends.py",
         "a transaction of the ORM: lock, last position, `bulk_create`",
         [("append some", _STORE), ("batch", _STORE)],
-        _patched((message_writes, "append", _append)),
+        _patched((appends, "append", _append)),
     ),
     Mechanism(
         "appends committed together",
@@ -275,24 +278,26 @@ MECHANISMS = (
     ),
     Mechanism(
         "counters in the append",
-        "sql/message_writes.py",
+        "sql/appends.py",
         "a transaction with a `QuerySet.update` more",
         [("append some", _OPENAI)],
-        _patched((message_writes, "append", _append_then_count)),
+        _patched((appends, "append", _append_then_count)),
     ),
     Mechanism(
         "the SQL of an append, kept",
-        "sql/message_writes.py",
+        "sql/appends.py",
         "built for each append",
         [("append some", _STORE)],
-        _patched((message_writes, "_append_statements", _NoCache())),
+        _patched(
+            *((appends, name, getattr(appends, name).__wrapped__) for name in _APPEND_STATEMENTS)
+        ),
     ),
     Mechanism(
         "array literals",
-        "sql/message_writes.py",
+        "sql/appends.py",
         "lists, which the driver adapts",
         [("batch", _STORE)],
-        _patched((message_writes, "array_literal", list)),
+        _patched((appends, "array_literal", list)),
         ["postgresql"],
     ),
     Mechanism(

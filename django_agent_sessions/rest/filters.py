@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from itertools import starmap
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from drf_spectacular.utils import extend_schema_field
 
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session, SessionAgent
+from django_agent_sessions.models.querysets import SessionQuerySet
 from django_agent_sessions.rest.serializers.fields import INVALID_DATETIME, parse_datetime_or_none
 from django_agent_sessions.values.ids import MAX_ID_LENGTH
 
@@ -116,6 +118,13 @@ class DateTimeFilter(SchemaFilter):
     takes = {"type": "string", "format": "date-time"}
 
 
+class ActiveSinceFilter(DateTimeFilter):
+    """A filter that leaves out no session with a message at a time or later."""
+
+    def filter(self, queryset: SessionQuerySet, value: datetime | None) -> SessionQuerySet:
+        return queryset if value is None else queryset.active_since(value)
+
+
 class IdFilter(SchemaFilter):
     """A filter by an exact id."""
 
@@ -154,10 +163,8 @@ class SessionFilter(filters.FilterSet):  # type: ignore[misc] # django-filter ha
     created_before = DateTimeFilter(
         field_name="created_at", lookup_expr="lt", help_text="Created before this time."
     )
-    active_after = DateTimeFilter(
-        field_name="last_activity_at",
-        lookup_expr="gte",
-        help_text="Last active at this time or later.",
+    active_after = ActiveSinceFilter(
+        help_text="Active at this time or later; `last_activity_at` may be 5 seconds earlier."
     )
     active_before = DateTimeFilter(
         field_name="last_activity_at", lookup_expr="lt", help_text="Last active before this time."

@@ -14,22 +14,19 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.models.querysets import ACTIVITY_INTERVAL
 
 from . import cursors
-from .message_writes import (
-    EMPTY_FIELDS,
-    ROW_FIELDS,
-    WIDE_FIELDS,
-    CounterUpdate,
-    array_literal,
-)
+from .appends import array_literal, postgresql_types
+from .counters import CounterUpdate
+from .message_writes import EMPTY_FIELDS, ROW_FIELDS, WIDE_FIELDS
 
 _messages = SessionMessage._meta
 _sessions = Session._meta
 
 
 class GroupedRows(NamedTuple):
-    """The rows that one conversation gets; see :func:`message_writes.append`."""
+    """The rows that one conversation gets; see :func:`appends.append`."""
 
     agent: UUID
     branch: int
@@ -43,14 +40,14 @@ class GroupedRows(NamedTuple):
 def append_group(using: str, appends: Sequence[GroupedRows]) -> dict[UUID, int]:
     """Append to conversations of different sessions, and return the first positions by agent.
 
-    An agent is missing if the row of its session is locked, or :func:`message_writes.append` would
+    An agent is missing if the row of its session is locked, or :func:`appends.append` would
     return None; nothing was written to it then. If another writer gets a position meanwhile, it
     raises, and nothing was written to any.
     """
     connection = connections[using]
     times = [one.counting.at for one in appends if one.counting is not None]
     wide = any(len(row) > len(ROW_FIELDS) for one in appends for row in one.rows)
-    cached = any(one.counting.has_cached for one in appends if one.counting is not None)
+    cached = any(one.counting.spent.has_cached for one in appends if one.counting is not None)
     sql = _sql(connection, _Shape(bool(times), wide, cached))
     spent = [one.counting and one.counting.spent for one in appends]
     parameters: list[Any] = [
@@ -72,8 +69,13 @@ def append_group(using: str, appends: Sequence[GroupedRows]) -> dict[UUID, int]:
         *map(array_literal, zip(*_rows(appends, wide=wide), strict=True)),
     ]
     if times:
-        at = connection.ops.adapt_datetimefield_value(max(times))
-        parameters += [at, at, _array(one.session.hex for one in appends)]
+        adapt, at = connection.ops.adapt_datetimefield_value, max(times)
+        parameters += [
+            adapt(at - ACTIVITY_INTERVAL),
+            adapt(at),
+            adapt(at),
+            _array(one.session.hex for one in appends),
+        ]
     found = cursors.fetch_rows(connection, sql, parameters)
     return {UUID(str(agent)): int(position) for agent, position in found}
 
@@ -114,7 +116,7 @@ def _append_sql(connection: BaseDatabaseWrapper, shape: _Shape) -> str:
     fields = WIDE_FIELDS if shape.wide else ROW_FIELDS
     columns = [quote(cursors.column_name(field)) for field in fields]
     names = [f"c{index}" for index in range(len(fields))]
-    arrays = ", ".join(f"%s::{field.cast_db_type(connection)}[]" for field in fields)
+    arrays = ", ".join(f"%s::{type_}[]" for type_ in postgresql_types(len(fields)))
     cached = _CACHED if shape.cached else ()
     places = map(quote, ("session_id", "agent_id", "branch", "message_id", "revision", "change"))
     sessions, messages = quote(_sessions.db_table), quote(_messages.db_table)
@@ -171,7 +173,9 @@ def _count_sql(connection: BaseDatabaseWrapper, shape: _Shape) -> str:
         f"{quote('message_count')} = s.{quote('message_count')} + p.messages, "
         f"{quote('error_count')} = s.{quote('error_count')} + p.errors, "
         f"{quote('has_errors')} = s.{quote('has_errors')} OR p.errors > 0, {tokens}"
-        f"{quote('last_activity_at')} = %s::timestamptz, {quote('updated_at')} = %s::timestamptz "
+        f"{quote('last_activity_at')} = CASE WHEN s.{quote('last_activity_at')} < %s::timestamptz "
+        f"THEN %s::timestamptz ELSE s.{quote('last_activity_at')} END, "
+        f"{quote('updated_at')} = %s::timestamptz "
         f"FROM placed p WHERE s.{quote('id')} = ANY(%s::uuid[]) AND s.{quote('id')} = p.session "
         "AND p.messages IS NOT NULL AND EXISTS (SELECT 1 FROM written w WHERE w.agent = p.agent))"
     )

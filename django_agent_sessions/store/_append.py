@@ -23,7 +23,8 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.models import SessionAgent, SessionMessage
 from django_agent_sessions.models.removed_messages import removed_positions
-from django_agent_sessions.sql import message_writes
+from django_agent_sessions.sql import appends
+from django_agent_sessions.sql.counters import CounterUpdate
 from django_agent_sessions.values import observing
 from django_agent_sessions.values.records import Append, MessageRecord, Written
 from django_agent_sessions.values.run_context import current_run
@@ -124,10 +125,10 @@ class AppendWrite:
         self.tried = False
 
     @property
-    def counting(self) -> message_writes.CounterUpdate | None:
+    def counting(self) -> CounterUpdate | None:
         if not self.append.count:
             return None
-        return message_writes.CounterUpdate(self.agent.session, total_usage(self.new), self.now)
+        return CounterUpdate(self.agent.session, total_usage(self.new), self.now)
 
     @property
     def fits_group(self) -> bool:
@@ -170,26 +171,23 @@ class AppendWrite:
             # one: two concurrent transactions would deadlock on the upgrade.
             lock_session_row(self.using, self.agent.session)
         counting = self.counting
-        counts_in_append = self.connection.vendor in ("sqlite", "postgresql")
         position = self.expected
         for part in self.parts:
-            first = message_writes.append(
+            first = appends.append(
                 self.using,
                 self.agent.id,
                 database_values(part, self.agent.session, self.connection, self.now),
                 branch=self.agent.branch,
                 expected=position,
                 epoch=self.append.epoch,
-                counting=counting if counts_in_append else None,
+                counting=counting,
             )
             if first is None:
                 raise RetryError
             if part is self.parts[0]:
                 self.first = first
             # The first part counts all of them.
-            position, counting = first + len(part), None if counts_in_append else counting
-        if counting is not None:
-            message_writes.update_counters(self.using, counting)
+            position, counting = first + len(part), None
         if self.uploads:
             self.uploads.create_references()
 

@@ -13,7 +13,7 @@ from django.db import connections
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.groups import GroupedCall
 from django_agent_sessions.db.loop_guard import is_guarded
-from django_agent_sessions.sql import grouped_appends, message_writes
+from django_agent_sessions.sql import appends, grouped_appends
 from django_agent_sessions.values import observing
 from django_agent_sessions.values.records import (
     AgentRecord,
@@ -153,23 +153,17 @@ def _write_transaction(using: str, writes: Sequence[AppendWrite]) -> None:
     connection = connections[using]
     with tracked_atomic(using):
         firsts = [
-            message_writes.append(
+            appends.append(
                 using,
                 write.agent.id,
                 database_values(write.new, write.agent.session, connection, write.now),
                 branch=write.agent.branch,
                 expected=write.expected,
                 epoch=write.append.epoch,
+                counting=write.counting,
             )
             for write in writes
         ]
-        updates = [
-            counting
-            for write, first in zip(writes, firsts, strict=True)
-            if first is not None and (counting := write.counting) is not None
-        ]
-        if updates:
-            message_writes.update_all_counters(using, updates)
     for write, first in zip(writes, firsts, strict=True):
         write.first = first
 

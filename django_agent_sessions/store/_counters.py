@@ -1,7 +1,8 @@
 """The counters of a session: messages, errors, tokens, last activity.
 
 A message and its copies on other branches are counted once. The last activity is the time of the
-last append or turn: rewinds and deletions do not change it, because retention deletes by it.
+last turn, or that of an append, which moves it if it is older than ``ACTIVITY_INTERVAL``. Rewinds
+and deletions do not change it, because retention deletes by it.
 """
 
 from __future__ import annotations

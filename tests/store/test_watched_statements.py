@@ -33,11 +33,7 @@ def watched(store, agent):
 
 def is_complete(seen: str) -> bool:
     session, message = Session._meta.db_table, "agent_sessions_sessionmessage"
-    return seen.count(f"INSERT INTO {quoted(message)}") >= 2 and f"UPDATE {quoted(session)}" in seen
-
-
-def quoted(name: str) -> str:
-    return connection.ops.quote_name(name)
+    return seen.count(f"INSERT INTO {message}") >= 2 and f"UPDATE {session}" in seen
 
 
 def test_execute_wrappers_see_every_statement(watched):

@@ -104,7 +104,7 @@ def test_an_error_is_recorded_by_its_type_only(recorded, store, agent, monkeypat
     def fail(*args, **kwargs):
         raise DatabaseError("a row with a secret")
 
-    monkeypatch.setattr("django_agent_sessions.store._append.message_writes.append", fail)
+    monkeypatch.setattr("django_agent_sessions.store._append.appends.append", fail)
     with pytest.raises(DatabaseError):
         store.append(agent, MESSAGE)
     (span,) = recorded.spans()
@@ -126,14 +126,14 @@ def test_conflicts_are_counted_by_their_type(recorded, store, agent):
 
 
 def test_retries_are_counted_and_on_the_span(recorded, store, agent, monkeypatch):
-    from django_agent_sessions.sql import message_writes
+    from django_agent_sessions.sql import appends
 
-    real, answers = message_writes.append, [None, None]
+    real, answers = appends.append, [None, None]
 
     def append(*args, **kwargs):
         return answers.pop() if answers else real(*args, **kwargs)
 
-    monkeypatch.setattr("django_agent_sessions.store._append.message_writes.append", append)
+    monkeypatch.setattr("django_agent_sessions.store._append.appends.append", append)
     store.append(agent, MESSAGE)
     (span,) = recorded.spans()
     assert span.attributes["agent_sessions.retries"] == 2

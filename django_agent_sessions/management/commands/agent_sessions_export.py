@@ -282,7 +282,7 @@ def _select_sessions(options: dict[str, Any], alias: str) -> Any:
         sessions = sessions.filter(owner=find_user(options["owner"], using=alias))
     if options["since"] is not None:
         since = parse_datetime_option(options["since"], "--since")
-        sessions = sessions.filter(last_activity_at__gte=since)
+        sessions = sessions.active_since(since)
     if not names:
         return sessions
     condition = Q(pk__in=[])
