@@ -134,6 +134,7 @@ class Session(models.Model):
     legal_hold = models.BooleanField(_("legal hold"), default=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
+    #: When a turn ended or a message was appended; an append moves it at most once in 5 seconds.
     last_activity_at = models.DateTimeField(
         _("last activity"), default=timezone.now, editable=False
     )

@@ -92,7 +92,8 @@ class SessionRecord:
         legal_hold: Whether it is under legal hold and cannot be deleted.
         created_at: When it was created.
         updated_at: When it was last modified.
-        last_activity_at: When the last turn ended.
+        last_activity_at: When the last turn ended, or a message was appended: an append moves it at
+            most once in 5 seconds.
         archived_at: When it was archived; None if it was not.
         expires_at: When it may be deleted; None if never.
         forked_from: Primary key of the first session of its line of forks; None if it is no fork.
