@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 ACTIVITY_INTERVAL = timedelta(seconds=5)
 """How old a session's last activity is before an append moves it.
 
-Four indexes contain it: while it stays, an append writes about half as much into the log of
-PostgreSQL, and three fifths into that of SQLite.
+Four indexes contain it: while it stays, an append writes three fifths as much into the log of the
+database.
 """
 
 _LAST_CHARACTER = "\U0010ffff"
