@@ -12,10 +12,9 @@ from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.records import Usage
+from tests.adapters.openai_agents.team import user
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-MESSAGE = {"role": "user", "content": "Hi"}
 
 
 def seconds_ago(seconds: float) -> datetime:
@@ -25,18 +24,18 @@ def seconds_ago(seconds: float) -> datetime:
 
 
 def add_items(count: int) -> None:
-    asyncio.run(DjangoSession("s").add_items([MESSAGE] * count))
+    asyncio.run(DjangoSession("s").add_items([user("Hi")] * count))
 
 
 def append(count: int) -> None:
     store = SessionStore()
-    store.append_many(store.agents.open(store.open("s")), [MESSAGE] * count)
+    store.append_many(store.agents.open(store.open("s")), [user("Hi")] * count)
 
 
 def append_at_once(count: int) -> None:
     async def talk() -> None:
         sessions = [DjangoSession("s"), DjangoSession("t"), DjangoSession("u")]
-        await asyncio.gather(*(each.add_items([MESSAGE] * count) for each in sessions))
+        await asyncio.gather(*(each.add_items([user("Hi")] * count) for each in sessions))
 
     asyncio.run(talk())
 

@@ -56,7 +56,7 @@ class BatchAppend(GroupedAppend[list[Any]]):
         if agent is None or not self._batch.messages:
             return None
         self._clean = with_ids(self._session.clean_batch(agent, self._batch))
-        return Append(agent, self._clean, self._run_id, epoch=self._session.memory.epoch)
+        return Append(agent, self._clean, self._run_id, epoch=self._session.memory.state.epoch)
 
     def finish(self, written: Written) -> list[Any]:
         return self._session.record_appended(written)

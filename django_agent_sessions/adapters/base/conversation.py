@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
@@ -35,7 +35,44 @@ R = TypeVar("R")
 MAIN_AGENT = DEFAULT_AGENT
 """The id of the agent of a session that has one conversation."""
 
-_MAX_PENDING = 3
+_MAX_PAGES = 3
+
+
+@dataclass
+class ConversationState:
+    """What an object knows of its conversation, and takes back after a rollback."""
+
+    epoch: int | None = None
+    """The redaction epoch that a write sends. One that is too old is safe: the write reloads."""
+
+    ancestors: list[UUID] | None = field(default_factory=list)
+    """The sessions of which its session is a fork; None before a fork's first append."""
+
+    found: tuple[Any, AgentRecord] | None = None
+    """The session id and owner with which the agent was found, and the agent."""
+
+    no_originals: tuple[UUID, int] | None = None
+    """The session and the epoch at which no redacted message could be recognized again."""
+
+    messages: dict[tuple[int, int], Any] = field(default_factory=dict)
+    """By branch and position."""
+
+    pages: list[tuple[int, Collection[PositionedPayload]]] = field(default_factory=list)
+    """What was read, by branch, and is not yet entered in ``messages``."""
+
+    secrets: set[str] = field(default_factory=set)
+    replacements: list[tuple[Any, Any]] = field(default_factory=list)
+    """Texts and messages that were redacted, the latter with their redacted versions."""
+
+    def copy(self) -> ConversationState:
+        """Return a copy that changes by itself."""
+        return replace(
+            self,
+            messages=dict(self.messages),
+            pages=list(self.pages),
+            secrets=set(self.secrets),
+            replacements=list(self.replacements),
+        )
 
 
 class ConversationMemory:
@@ -46,40 +83,21 @@ class ConversationMemory:
     was before the transaction.
     """
 
-    _TRACKED = (
-        *("found", "epoch", "no_originals", "ancestors"),
-        *("_messages", "_pending", "_secrets", "_replacements"),
-    )
-
     def __init__(self) -> None:
-        self._rollbacks: RollbackLog[dict[str, Any]] = RollbackLog()
-        # The session id and owner with which the agent was found.
-        self.found: tuple[Any, AgentRecord] | None = None
+        self._rollbacks: RollbackLog[ConversationState] = RollbackLog()
+        self.state = ConversationState()
         self.model = ""
         """The name of the model that answers, if the caller told it."""
-        self.forget()
 
     def forget(self, epoch: int | None = None, *, is_fork: bool = False) -> None:
         """Forget all messages, because the conversation is a new one."""
-        # The redaction epoch that a write sends. One that is too old is safe: the write reloads.
-        self.epoch = epoch
-        # The session and the epoch at which no redacted message could be recognized again.
-        self.no_originals: tuple[UUID, int] | None = None
-        # The sessions of which its session is a fork; None before a fork's first append.
-        self.ancestors: list[UUID] | None = None if is_fork else []
-        # By branch and position. `_pending` has the pages that are not yet entered there.
-        self._messages: dict[tuple[int, int], Any] = {}
-        self._pending: list[tuple[int, Collection[PositionedPayload]]] = []
-        self._secrets: set[str] = set()
-        self._replacements: list[tuple[Any, Any]] = []
+        self.state = ConversationState(epoch, None if is_fork else [])
 
     def track(self, using: str) -> None:
         """Take back what was recorded in a transaction that was rolled back; track this one."""
-        undone = self._rollbacks.track(
-            using, lambda: {name: copy.copy(vars(self)[name]) for name in self._TRACKED}
-        )
-        if undone is not None:
-            vars(self).update({name: copy.copy(value) for name, value in undone.items()})
+        before = self._rollbacks.track(using, lambda: self.state.copy())
+        if before is not None:
+            self.state = before.copy()
 
     def record_read(self, read: Collection[PositionedPayload], *, branch: int = 0) -> None:
         """Record messages that were read, and redactions since they were known."""
@@ -87,8 +105,8 @@ class ConversationMemory:
             if placed.redacted:
                 self._record_redaction(placed, branch)
         # Entered only when it is needed, which is rare.
-        self._pending.append((branch, read))
-        if len(self._pending) > _MAX_PENDING:
+        self.state.pages.append((branch, read))
+        if len(self.state.pages) > _MAX_PAGES:
             self._by_position()
 
     def record_moved(
@@ -123,23 +141,26 @@ class ConversationMemory:
 
     def clean(self, message: Any) -> Any:
         """Return a message without the texts that are known to be redacted."""
-        for before, after in self._replacements:
+        for before, after in self.state.replacements:
             if message == before:
                 return after
-        return masking.mask_texts(message, self._secrets, free=False) if self._secrets else message
+        secrets = self.state.secrets
+        return masking.mask_texts(message, secrets, free=False) if secrets else message
 
     def _by_position(self) -> dict[tuple[int, int], Any]:
-        for branch, found in self._pending:
-            self._messages.update({(branch, placed.position): placed.payload for placed in found})
-        self._pending.clear()
-        return self._messages
+        messages, pages = self.state.messages, self.state.pages
+        for branch, page in pages:
+            messages.update({(branch, placed.position): placed.payload for placed in page})
+        pages.clear()
+        return messages
 
     def _record_redaction(self, placed: PositionedPayload, branch: int) -> None:
         known = self._by_position().get((branch, placed.position), placed.payload)
         # The position may have another message now: only the row's flag proves a redaction.
         if placed.redacted and known is not placed.payload and known != placed.payload:
-            self._replacements.append((known, placed.payload))
-            self._secrets |= masking.searchable_texts(masking.masked_texts(known, placed.payload))
+            self.state.replacements.append((known, placed.payload))
+            masked = masking.masked_texts(known, placed.payload)
+            self.state.secrets |= masking.searchable_texts(masked)
 
 
 class ConversationSession(AdapterSession):
@@ -262,7 +283,7 @@ class ConversationSession(AdapterSession):
                     agent,
                     known or self.clean_batch(agent, batch),
                     run_id=run_id,
-                    epoch=self.memory.epoch,
+                    epoch=self.memory.state.epoch,
                     again=known is not None,
                 )
             )
@@ -281,16 +302,16 @@ class ConversationSession(AdapterSession):
 
     def _without_originals(self, agent: AgentRecord, messages: list[Any]) -> list[Any]:
         """Replace originals of redacted messages, which the object has not read itself."""
-        memory, stored = self.memory, self.store.messages
-        if memory.ancestors is None:
-            memory.ancestors = self.store.sessions.ancestors(by_key(agent.session))
+        state, stored = self.memory.state, self.store.messages
+        if state.ancestors is None:
+            state.ancestors = self.store.sessions.ancestors(by_key(agent.session))
         # A redaction in an ancestor does not change the epoch of its forks.
-        at = None if memory.ancestors or not memory.epoch else (agent.session, memory.epoch)
-        if not memory.ancestors and at in (None, memory.no_originals):
+        at = None if state.ancestors or not state.epoch else (agent.session, state.epoch)
+        if not state.ancestors and at in (None, state.no_originals):
             return messages
-        if stored.has_originals(agent, ancestors=memory.ancestors):
-            return stored.without_originals(agent, messages, ancestors=memory.ancestors)
-        memory.no_originals = at
+        if stored.has_originals(agent, ancestors=state.ancestors):
+            return stored.without_originals(agent, messages, ancestors=state.ancestors)
+        state.no_originals = at
         return messages
 
     def mask(self, messages: Sequence[Any]) -> list[Any]:
@@ -301,7 +322,7 @@ class ConversationSession(AdapterSession):
             session = self.store.find(self.session_id)
             if branch is None or session is None:
                 return None
-            if session.redaction_epoch != self.memory.epoch:
+            if session.redaction_epoch != self.memory.state.epoch:
                 self.reload(branch)
             return [self.memory.clean(message) for message in messages] or None
 
@@ -325,7 +346,8 @@ class ConversationSession(AdapterSession):
         """Delete all messages of an agent, and return their number."""
         # Redactions must be read before the deletion: a compaction writes messages back.
         return self.reload_if_stale(
-            lambda: self.store.clear(agent, epoch=self.memory.epoch), partial(self.reload, agent)
+            lambda: self.store.clear(agent, epoch=self.memory.state.epoch),
+            partial(self.reload, agent),
         )
 
     def replace_history(self, kept: Sequence[Any], summary: Any = None) -> list[Any]:
@@ -404,7 +426,7 @@ class ConversationSession(AdapterSession):
                 return append_to(known)
             except SessionNotFoundError:
                 # It was deleted, or created in a transaction that was rolled back: open it again.
-                self.memory.found = None
+                self.memory.state.found = None
         agent = self.find()
         if agent is not None:
             return append_to(agent)
@@ -443,12 +465,12 @@ class ConversationSession(AdapterSession):
     def find(self) -> AgentRecord | None:
         """Find the agent; raise ``SessionNotFoundError`` if the session has another owner."""
         # An object that knows its conversation has told what of the metadata is not stored.
-        metadata = self._metadata if self.memory.found is None else None
+        metadata = self._metadata if self.memory.state.found is None else None
         found = self.store.sessions.find_with_agent(
             self.session_id, self.agent_id, metadata=metadata
         )
         if found is None:
-            self.memory.found = None
+            self.memory.state.found = None
             return None
         session, agent = found
         return self._remember(agent, session)
@@ -463,20 +485,20 @@ class ConversationSession(AdapterSession):
         found = self.store.messages.positioned(agent)
         self.memory.record_moved(aside, found, branch=agent.branch)
         self.memory.record_read(found, branch=agent.branch)
-        self.memory.epoch = epoch
+        self.memory.state.epoch = epoch
 
     def recall(self) -> AgentRecord | None:
         """Return the agent that the object has used, without asking the database."""
-        found = self.memory.found
+        found = self.memory.state.found
         return found[1] if found is not None and found[0] == self._key() else None
 
     def _remember(self, agent: AgentRecord, session: SessionRecord) -> AgentRecord:
         check_dialect(agent, self.dialect)
-        if self.memory.found is None or self.memory.found[1].id != agent.id:
+        if self.memory.state.found is None or self.memory.state.found[1].id != agent.id:
             # A new conversation. For the same one keep the older epoch, which is the safe choice.
             is_fork = session.forked_from is not None
             self.memory.forget(session.redaction_epoch, is_fork=is_fork)
-        self.memory.found = (self._key(), agent)
+        self.memory.state.found = (self._key(), agent)
         return agent
 
     def _key(self) -> Any:

@@ -122,7 +122,7 @@ class BranchSession(ConversationSession):
         def append() -> list[Any]:
             clean = self.clean_batch(agent, batch)
             branch, written = self.names.append(
-                agent, place.name, clean, run_id=run_id, epoch=self.memory.epoch
+                agent, place.name, clean, run_id=run_id, epoch=self.memory.state.epoch
             )
             self._reset_if_main(place, branch)
             self.memory.record_written(written, branch=branch.branch)
@@ -151,7 +151,7 @@ class BranchSession(ConversationSession):
         # Redactions must be read before the deletion: a compaction writes items back.
         branch = self.branch_of(agent) or agent
         return self.reload_if_stale(
-            lambda: self.names.clear(agent, epoch=self.memory.epoch),
+            lambda: self.names.clear(agent, epoch=self.memory.state.epoch),
             partial(self.reload, branch),
         )
 
