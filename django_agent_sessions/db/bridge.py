@@ -215,14 +215,14 @@ def joined(using: str | None = None) -> Iterator[None]:
             f"joined() requires an open transaction on {connection.alias!r}: "
             "enter transaction.atomic() first"
         )
-    lender = JoinableTransaction(connection, outer=declared_transaction.get())
-    token = declared_transaction.set(lender)
+    caller = JoinableTransaction(connection, outer=declared_transaction.get())
+    token = declared_transaction.set(caller)
     try:
         yield
     finally:
         declared_transaction.reset(token)
         with _lock_of(connection):
-            lender.is_waiting = False
+            caller.is_waiting = False
 
 
 def run_sync(function: Callable[[], R], *, using: str) -> R:
@@ -234,12 +234,12 @@ def run_sync(function: Callable[[], R], *, using: str) -> R:
         reset_lost_transaction(connection)
     if not looping and (in_transaction(connection) or getattr(_own, "works", False)):
         return function()
-    lender = _find_lender(using)
-    with contextlib.suppress(_LenderGoneError):
-        if isinstance(lender, CurrentThreadExecutor):
-            return _outcome(_submit_to_lender(lender, function))
-        if lender is not None:
-            borrowing = functools.partial(_borrow, lender, function)
+    caller = _find_caller(using)
+    with contextlib.suppress(_CallerGoneError):
+        if isinstance(caller, CurrentThreadExecutor):
+            return _outcome(_submit_to_caller(caller, function))
+        if caller is not None:
+            borrowing = functools.partial(_borrow, caller, function)
             return _wait(_borrowing_pool, borrowing) if looping else borrowing()
     refuse_to_leave_joined(using)
     if not looping and (connection.connection is not None or _is_private_memory(connection)):
@@ -270,13 +270,13 @@ async def run_async(
     connection. Cancellation is raised only after the function has returned.
     """
     refuse_green_threads()
-    lender = _find_lender(using)
-    with contextlib.suppress(_LenderGoneError):
-        if isinstance(lender, CurrentThreadExecutor):
-            return await _submit_to_lender(lender, function)
-        if lender is not None:
-            borrowing = functools.partial(_borrow, lender, function)
-            if is_own_connection(lender.connection, using):
+    caller = _find_caller(using)
+    with contextlib.suppress(_CallerGoneError):
+        if isinstance(caller, CurrentThreadExecutor):
+            return await _submit_to_caller(caller, function)
+        if caller is not None:
+            borrowing = functools.partial(_borrow, caller, function)
+            if is_own_connection(caller.connection, using):
                 return _wait(_borrowing_pool, borrowing)
             return await _arun(_borrowing_pool, borrowing)
     refuse_to_leave_joined(using)
@@ -289,25 +289,25 @@ async def run_async(
 # --- running ---------------------------------------------------------------------------------
 
 
-def _find_lender(using: str) -> JoinableTransaction | CurrentThreadExecutor | None:
-    lender = find_joinable_transaction(using)
-    if lender is not None and declared_transaction.get() is not lender:
-        remember_joined(lender, using)
-    return lender
+def _find_caller(using: str) -> JoinableTransaction | CurrentThreadExecutor | None:
+    caller = find_joinable_transaction(using)
+    if caller is not None and declared_transaction.get() is not caller:
+        remember_joined(caller, using)
+    return caller
 
 
-class _LenderGoneError(Exception):
+class _CallerGoneError(Exception):
     """The thread that has the transaction has stopped waiting."""
 
 
-def _submit_to_lender(
+def _submit_to_caller(
     executor: CurrentThreadExecutor, function: Callable[[], R]
 ) -> DatabaseFuture[R]:
     work = DatabaseFuture(_in_context(function))
     try:
         executor.submit(work.run)
     except RuntimeError as error:
-        raise _LenderGoneError from error
+        raise _CallerGoneError from error
     return work
 
 
@@ -386,13 +386,13 @@ def _require_context_manager(context: Any) -> AbstractContextManager[Any]:
     return context
 
 
-def _borrow(lender: JoinableTransaction, function: Callable[[], R]) -> R:
+def _borrow(caller: JoinableTransaction, function: Callable[[], R]) -> R:
     """Run a function on the connection of a waiting thread, one function at a time."""
-    connection = lender.connection
+    connection = caller.connection
     alias = connection.alias
     with _lock_of(connection):
-        if not (lender.is_waiting and in_transaction(connection)):
-            raise _LenderGoneError
+        if not (caller.is_waiting and in_transaction(connection)):
+            raise _CallerGoneError
         # If this thread has no connection, Django creates an object, which opens nothing yet.
         own = connections[alias]
         connection.inc_thread_sharing()

@@ -85,21 +85,21 @@ def message_ref_of(row: VariantRow, item: Any) -> MessageRef | None:
     return MessageRef(row.pk, MAIN_BRANCH, item["position"])
 
 
-def position_range(spot: MessageRef) -> list[int]:
+def position_range(ref: MessageRef) -> list[int]:
     """Return a reference to a message of the conversation."""
-    return [spot.position, spot.position + 1]
+    return [ref.position, ref.position + 1]
 
 
 def replace_variants(
-    using: str, session: UUID, spots: Collection[MessageRef], *, held: bool = False
+    using: str, session: UUID, refs: Collection[MessageRef], *, held: bool = False
 ) -> int:
     """Replace the variants of messages with references, in the caller's transaction.
 
     With ``held``, the session is under legal hold, which keeps a copy of them.
     """
-    wanted = set(spots)
+    wanted = set(refs)
     changed = 0
-    agents = {spot.agent for spot in wanted if spot.agent and spot.branch == MAIN_BRANCH}
+    agents = {ref.agent for ref in wanted if ref.agent and ref.branch == MAIN_BRANCH}
     windows = _batches(agents_with_windows(using, session).filter(pk__in=agents))
     snapshots = _batches(snapshots_with_variants(using, session))
     for row in chain.from_iterable(chain(windows, snapshots)):
@@ -108,7 +108,7 @@ def replace_variants(
         if (items := references_in(before)) is None:
             continue
         after = [
-            position_range(spot) if (spot := message_ref_of(row, item)) in wanted and spot else item
+            position_range(ref) if (ref := message_ref_of(row, item)) in wanted and ref else item
             for item in items
         ]
         if after != items:

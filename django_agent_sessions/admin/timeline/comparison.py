@@ -108,8 +108,8 @@ def _compare(sides: Iterator[ComparedSide] | Sequence[ComparedSide]) -> Comparis
 
 def _turns(side: ComparedSide) -> list[SpeakerTurn]:
     agents = {row.agent_id for row in side.window.rows}
-    voices = sidebar.agent_labels(side.viewer, [], agents)
-    return read_turns(side.viewer, side.scope, side.window, voices, page="compare")
+    labels = sidebar.agent_labels(side.viewer, [], agents)
+    return read_turns(side.viewer, side.scope, side.window, labels, page="compare")
 
 
 _Pair = tuple[str, SpeakerTurn | None, SpeakerTurn | None]

@@ -59,27 +59,27 @@ class Confirmation:
 
 def confirm_fork(viewer: Viewer, message: UUID) -> Confirmation:
     """Confirm a fork, create it and redirect to it."""
-    spot = get_message_or_404(viewer, message)
+    target = get_message_or_404(viewer, message)
 
     def apply(timeline: Timeline) -> tuple[str, str]:
-        key, _created = timeline.fork(at=spot.key)
+        key, _created = timeline.fork(at=target.key)
         text = _("This is the fork. The original conversation did not change.")
         return text, admin_url(viewer.model_admin, "session_change", key)
 
-    copied = _count_messages(spot.position + 1)
+    copied = _count_messages(target.position + 1)
     notes = [
         _("The fork belongs to the same owner. This conversation does not change."),
         _("Redacted text is also redacted in the fork, and no original is copied."),
     ]
-    if _has_other_agents(viewer, spot.agent):
+    if _has_other_agents(viewer, target.agent):
         notes.insert(0, _("Earlier messages of other agents are copied, too."))
     if viewer.session.legal_hold:
         notes.append(_("The legal hold applies to this conversation only, not to the fork."))
-    words = {"copied": copied, **_target_words(spot)}
+    words = {"copied": copied, **_target_words(target)}
     return Confirmation(
         title=_("Fork from message %(position)s") % words,
         button=_("Fork"),
-        back=_message_url(viewer, spot),
+        back=_message_url(viewer, target),
         lines=[
             fill_in(
                 _(
@@ -93,22 +93,22 @@ def confirm_fork(viewer: Viewer, message: UUID) -> Confirmation:
         notes=notes,
         action=AuditEvent.Action.FORKED,
         apply=apply,
-        seen=str(spot.position),
+        seen=str(target.position),
     )
 
 
 def confirm_rewind(viewer: Viewer, message: UUID) -> Confirmation:
     """Confirm a rewind to a message and apply it."""
-    spot = get_message_or_404(viewer, message)
-    if spot.branch != MAIN_BRANCH:
+    target = get_message_or_404(viewer, message)
+    if target.branch != MAIN_BRANCH:
         raise Http404
-    length = main_branch_length(viewer, spot.agent)
-    later = length - spot.position - 1
-    words = {"later": _count_messages(later), **_target_words(spot)}
+    length = main_branch_length(viewer, target.agent)
+    later = length - target.position - 1
+    words = {"later": _count_messages(later), **_target_words(target)}
 
     def apply(timeline: Timeline) -> tuple[str, str]:
-        side_branch = timeline.rewind(spot.agent, spot.key)
-        here = f"{viewer.page}?agent={spot.agent.id}"
+        side_branch = timeline.rewind(target.agent, target.key)
+        here = f"{viewer.page}?agent={target.agent.id}"
         if side_branch is None:
             return _("There are no messages after this message."), here
         count = side_branch.length - side_branch.start
@@ -119,13 +119,13 @@ def confirm_rewind(viewer: Viewer, message: UUID) -> Confirmation:
         )
         return text % {"count": count, "branch": side_branch.name}, here
 
-    notes = [_state_note(viewer, spot.agent, spot.position + 1)]
-    if _has_other_agents(viewer, spot.agent):
+    notes = [_state_note(viewer, target.agent, target.position + 1)]
+    if _has_other_agents(viewer, target.agent):
         notes.append(_("Other agents of this conversation do not change."))
     return Confirmation(
         title=_("Rewind to message %(position)s") % words,
         button=_("Rewind"),
-        back=_message_url(viewer, spot),
+        back=_message_url(viewer, target),
         lines=[
             fill_in(
                 _(
@@ -147,7 +147,7 @@ def confirm_rewind(viewer: Viewer, message: UUID) -> Confirmation:
         action=AuditEvent.Action.REWOUND,
         apply=apply,
         blocked="" if later else _("There are no messages after this message."),
-        seen=f"{spot.position} {length}",
+        seen=f"{target.position} {length}",
     )
 
 
@@ -293,11 +293,11 @@ def confirm_restore(viewer: Viewer, snapshot: UUID) -> Confirmation:
     )
 
 
-def _target_words(spot: TimelineTarget) -> dict[str, Any]:
+def _target_words(target: TimelineTarget) -> dict[str, Any]:
     return {
-        "agent": spot.agent.agent_id,
-        "position": spot.position,
-        "when": moment_tag(spot.created_at),
+        "agent": target.agent.agent_id,
+        "position": target.position,
+        "when": moment_tag(target.created_at),
     }
 
 
@@ -320,8 +320,8 @@ def _has_other_agents(viewer: Viewer, agent: AgentRecord) -> bool:
     return rows.exclude(pk=agent.id).exists()
 
 
-def _message_url(viewer: Viewer, spot: TimelineTarget) -> str:
-    return f"{viewer.page}?at={spot.key}#m-{spot.key}"
+def _message_url(viewer: Viewer, target: TimelineTarget) -> str:
+    return f"{viewer.page}?at={target.key}#m-{target.key}"
 
 
 def _side_branch_or_404(

@@ -85,11 +85,11 @@ def points(scope: MessageQuery) -> list[Point]:
     return [Point(*row) for row in values[: MOST_MESSAGES + 1]]
 
 
-def figures(points: Sequence[Point], voices: Mapping[UUID, AgentLabel]) -> list[AgentSum]:
+def figures(points: Sequence[Point], labels: Mapping[UUID, AgentLabel]) -> list[AgentSum]:
     """Return the figures of the agents, most messages first."""
     by_agent: dict[UUID, AgentSum] = {}
     for point in points[:MOST_MESSAGES]:
-        voice = voices.get(point.agent_id) or AgentLabel(point.agent_id, "?", "", 0)
+        voice = labels.get(point.agent_id) or AgentLabel(point.agent_id, "?", "", 0)
         agent = by_agent.setdefault(point.agent_id, AgentSum(voice))
         agent.messages += 1
         agent.calls += point.calls
@@ -101,11 +101,11 @@ def figures(points: Sequence[Point], voices: Mapping[UUID, AgentLabel]) -> list[
     return sorted(by_agent.values(), key=lambda each: -each.messages)
 
 
-def has_unanswered_call(points: Sequence[Point], voices: Mapping[UUID, AgentLabel]) -> bool:
+def has_unanswered_call(points: Sequence[Point], labels: Mapping[UUID, AgentLabel]) -> bool:
     """Return whether an agent's newest message calls a tool, so that no result followed."""
     newest = {point.agent_id: point for point in reversed(points)}.values()
     return any(
-        point.role == "assistant" and point.calls > 0 and not _is_node(voices.get(point.agent_id))
+        point.role == "assistant" and point.calls > 0 and not _is_node(labels.get(point.agent_id))
         for point in newest
     )
 

@@ -42,17 +42,17 @@ def _empty_note(row: MessagePreview) -> str:
 class TranscriptBuilder:
     def __init__(
         self,
-        voices: Mapping[UUID, AgentLabel],
+        labels: Mapping[UUID, AgentLabel],
         note: Callable[[MessagePreview], str] = _empty_note,
         *,
         plain: bool = False,
         hidden: bool = False,
         feedback: Mapping[UUID, Sequence[FeedbackViewModel]] | None = None,
     ) -> None:
-        self._voices = voices
+        self._labels = labels
         self._feedback = feedback or {}
         self._note = note
-        self._wording = TextRenderer(plain=plain)
+        self._renderer = TextRenderer(plain=plain)
         self._hidden = hidden
 
     def turns(self, window: MessagePage) -> list[SpeakerTurn]:
@@ -61,7 +61,7 @@ class TranscriptBuilder:
         turns: list[SpeakerTurn] = []
         for entry in entries:
             _group_calls(entry)
-            voice = self._voices.get(entry.row.agent_id) or AgentLabel(
+            voice = self._labels.get(entry.row.agent_id) or AgentLabel(
                 entry.row.agent_id, "?", "", 0
             )
             role = entry.row.role
@@ -81,7 +81,7 @@ class TranscriptBuilder:
             entry.pieces = [PartViewModel("hidden", row.id)]
             return entry
         if not row.read:
-            html = self._wording.html(row.head, entry.note or None) if row.head else ""
+            html = self._renderer.html(row.head, entry.note or None) if row.head else ""
             entry.pieces = [PartViewModel("large", row.id, html=html, size=row.size)]
             return entry
         dialect = self._dialect(row)
@@ -89,11 +89,11 @@ class TranscriptBuilder:
             entry.pieces = [PartViewModel("gone", row.id, html=entry.note)]
             return entry
         note = entry.note or None
-        entry.pieces = MessageRenderer(row, dialect, row.payload, self._wording, note).pieces()
+        entry.pieces = MessageRenderer(row, dialect, row.payload, self._renderer, note).pieces()
         return entry
 
     def _dialect(self, row: MessagePreview) -> str:
-        voice = self._voices.get(row.agent_id)
+        voice = self._labels.get(row.agent_id)
         return voice.dialect if voice else ""
 
 

@@ -67,7 +67,7 @@ class Markup(PieceMarkup):
             self._moment(began, "c"),
             self._moment(began, SECOND),
             self._moment(began, MINUTE),
-            join_html(self._group(group) for group in turn.stretches),
+            join_html(self._group(group) for group in turn.groups),
         )
 
     def _speaker(self, role: str, silent: bool) -> str:

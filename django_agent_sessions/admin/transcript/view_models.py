@@ -134,17 +134,17 @@ class SpeakerTurn:
         return not any(entry.pieces for entry in self.entries)
 
     @property
-    def stretches(self) -> list[MessageGroup]:
+    def groups(self) -> list[MessageGroup]:
         """The messages, grouped into those with tool calls only and others."""
-        stretches: list[MessageGroup] = []
+        groups: list[MessageGroup] = []
         for only_calls, group in groupby(self.entries, key=_has_only_calls):
             entries = list(group)
             calls = [piece for entry in entries for piece in entry.pieces]
             if only_calls and len(entries) > 1 and len(calls) >= MIN_GROUPED_CALLS:
-                stretches.append(MessageGroup(entries, calls))
+                groups.append(MessageGroup(entries, calls))
             else:
-                stretches.append(MessageGroup(entries))
-        return stretches
+                groups.append(MessageGroup(entries))
+        return groups
 
     @property
     def began(self) -> datetime:

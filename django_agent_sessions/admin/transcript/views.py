@@ -82,8 +82,8 @@ def fragment(viewer: Viewer) -> HttpResponse:
     context: dict[str, Any] = {**_window_context(viewer, window), "viewer": viewer}
     if window.rows:
         listed = sidebar.agent_summaries(viewer)
-        voices = sidebar.agent_labels(viewer, listed, {row.agent_id for row in window.rows})
-        context["conversation"] = Markup(viewer).turns(read_turns(viewer, scope, window, voices))
+        labels = sidebar.agent_labels(viewer, listed, {row.agent_id for row in window.rows})
+        context["conversation"] = Markup(viewer).turns(read_turns(viewer, scope, window, labels))
     return TemplateResponse(viewer.request, "agent_sessions/admin/_turns.html", context)
 
 
@@ -120,11 +120,11 @@ def _page(viewer: Viewer, extra: dict[str, Any]) -> HttpResponse:
     window = _window(viewer, scope)
     points, listed = agent_figures.points(scope), sidebar.agent_summaries(viewer)
     speakers = {row.agent_id for row in window.rows} | {point.agent_id for point in points}
-    voices = sidebar.agent_labels(viewer, listed, speakers)
-    turns = read_turns(viewer, scope, window, voices)
+    labels = sidebar.agent_labels(viewer, listed, speakers)
+    turns = read_turns(viewer, scope, window, labels)
     beside = sidebar.beside(viewer)
     orchestrators = sidebar.orchestrators(viewer, listed) if beside.has_orchestrators else []
-    unanswered = agent_figures.has_unanswered_call(points, voices)
+    unanswered = agent_figures.has_unanswered_call(points, labels)
     date = shown_deletion_date(session)
     context = {
         **_window_context(viewer, window),
@@ -150,7 +150,7 @@ def _page(viewer: Viewer, extra: dict[str, Any]) -> HttpResponse:
         "kin": sidebar.session_relations(viewer),
         "branch": sidebar.selected_side_branch(viewer, scope),
         "neighbours": beside,
-        "figures": agent_figures.figures(points, voices),
+        "figures": agent_figures.figures(points, labels),
         "newest": agent_figures.MOST_MESSAGES if len(points) > agent_figures.MOST_MESSAGES else 0,
         "conversation": Markup(viewer, target=_parse_key(request.GET.get("at"))).turns(turns),
         "plain": _is_plain(request),
@@ -218,7 +218,7 @@ def read_turns(
     viewer: Viewer,
     scope: MessageQuery,
     window: MessagePage,
-    voices: dict[UUID, AgentLabel],
+    labels: dict[UUID, AgentLabel],
     *,
     page: str = "messages",
 ) -> list[SpeakerTurn]:
@@ -230,7 +230,7 @@ def read_turns(
         message_pages.read_payloads(scope, window.rows, _parse_key(viewer.request.GET.get("at")))
     note = partial(redactions(viewer, window.rows).note, reason=viewer.can_read)
     builder = TranscriptBuilder(
-        voices,
+        labels,
         note,
         plain=_is_plain(viewer.request),
         hidden=not viewer.can_read,

@@ -25,7 +25,7 @@ def comments_on(
     using: str, session: UUID, model: type[Model], members: Mapping[UUID, MessageCopies]
 ) -> Collection[UUID]:
     """Return the keys of the comments on named messages of a session, and on their copies."""
-    commented = {key for key, family in members.items() if key in family.commented}
+    commented = {key for key, copies in members.items() if key in copies.commented}
     if not commented:
         return ()
     rows = model._base_manager.using(using).filter(session=session)
@@ -33,18 +33,18 @@ def comments_on(
     return [key for key, message in found if message in commented]
 
 
-def mask_comment(found: RowFindings, family: MessageCopies, *, with_text: bool) -> None:
+def mask_comment(found: RowFindings, copies: MessageCopies, *, with_text: bool) -> None:
     """Redact a comment as its message: completely, or what is found in it or was removed."""
     column = COMMENT_COLUMNS[type(found.copy.row)]
     place = found.place(column)
     comment = before = found.values.get(column, found.copy.values[column])
-    for scope in family.scopes:
+    for scope in copies.scopes:
         if isinstance(scope, WholeMessage):
             comment = _without_content(found, place, comment, with_text=with_text)
         elif isinstance(scope, Find | Detect):
             comment = found.mask(comment, place, free=True, finders=[finder_for(scope)])
         else:
-            finders = [masking.TextFinder(text) for text in sorted(family.removed_texts)]
+            finders = [masking.TextFinder(text) for text in sorted(copies.removed_texts)]
             comment = found.mask(comment, place, free=True, finders=finders)
     if comment is not before:
         found.is_copy = True

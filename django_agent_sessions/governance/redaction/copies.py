@@ -65,32 +65,32 @@ def named_messages(using: str, session: UUID, groups: ScopeGroups) -> dict[UUID,
     rows = SessionMessage.objects.using(using).filter(session=session, pk__in=groups.by_message)
     columns = ("pk", "source", "agent__dialect", "message")
     for key, source, dialect, current in rows.order_by("pk").values_list(*columns):
-        family = found.setdefault(source or key, MessageCopies())
+        copies = found.setdefault(source or key, MessageCopies())
         scopes = groups.by_message[key]
-        family.scopes += scopes
-        family.named[key] = current
-        family.removed_texts |= _removed_texts(current, dialect, scopes)
+        copies.scopes += scopes
+        copies.named[key] = current
+        copies.removed_texts |= _removed_texts(current, dialect, scopes)
     return found
 
 
 def copies_in_session(
-    using: str, session: UUID, families: Mapping[UUID, MessageCopies]
+    using: str, session: UUID, copied: Mapping[UUID, MessageCopies]
 ) -> dict[UUID, MessageCopies]:
-    """Return the messages of a session that belong to families."""
-    if not families:
+    """Return the messages of a session that are named or copies of named ones."""
+    if not copied:
         return {}
     rows = SessionMessage.objects.using(using).filter(
-        Q(pk__in=families) | Q(source__in=families), session=session
+        Q(pk__in=copied) | Q(source__in=copied), session=session
     )
     rated = Exists(MessageFeedback.objects.filter(message=OuterRef("pk")))
     noted = Exists(Note.objects.filter(session=session, message=OuterRef("pk")))
     found: dict[UUID, MessageCopies] = {}
     for key, source, *commented in rows.order_by().values_list("pk", "source", rated, noted):
-        if (family := families.get(source or key)) is None:
+        if (copies := copied.get(source or key)) is None:
             continue
-        found[key] = family
+        found[key] = copies
         if any(commented):
-            family.commented.add(key)
+            copies.commented.add(key)
     return found
 
 

@@ -43,28 +43,28 @@ class MessageSearch:
         """Read binaries again that could not be read: they may have been stored meanwhile."""
         self._unreadable.clear()
 
-    def search(self, copy: Copy, family: MessageCopies | None) -> RowFindings:
-        """Search a message; ``family`` are the scopes for it and its copies, if any."""
+    def search(self, copy: Copy, copies: MessageCopies | None) -> RowFindings:
+        """Search a message; ``copies`` are the scopes for it and its copies, if any."""
         found = RowFindings(self._groups, copy)
         for name in copy.columns.ids:
             found.keep_id(getattr(copy.row, name), found.place(name))
         dialect: str = copy.row.dialect  # type: ignore[attr-defined] # an annotation
-        current = self._with_binaries(found, copy.values["message"], family)
-        changed = self._redact(found, current, dialect, family)
+        current = self._with_binaries(found, copy.values["message"], copies)
+        changed = self._redact(found, current, dialect, copies)
         if changed is current:
             return found
-        found.is_copy = family is not None and copy.key not in family.named
+        found.is_copy = copies is not None and copy.key not in copies.named
         found.message = MessageRow(dialect, changed, limited=False)
         # With the message that was read.
         hold_work(_KEPT * sum(map(len, found.message.texts)))
         return found
 
-    def _with_binaries(self, found: RowFindings, shown: Any, family: MessageCopies | None) -> Any:
+    def _with_binaries(self, found: RowFindings, shown: Any, copies: MessageCopies | None) -> Any:
         """Return what is shown of the message, with the binaries that have matches.
 
         Each binary is read once, and kept in memory only if its message changes.
         """
-        message_finders = _finders(family)
+        message_finders = _finders(copies)
         finders = [*self._groups.everywhere, *message_finders]
         all_references = {ref for _, ref in references(shown)} if finders else set()
         if not all_references:
@@ -91,10 +91,10 @@ class MessageSearch:
         return contents
 
     def _redact(
-        self, found: RowFindings, payload: Any, dialect: str, family: MessageCopies | None
+        self, found: RowFindings, payload: Any, dialect: str, copies: MessageCopies | None
     ) -> Any:
         changed = payload
-        steps = () if family is None else family.steps(found.copy.key, payload)
+        steps = () if copies is None else copies.steps(found.copy.key, payload)
         for step in steps:
             changed = self._apply(found, step, changed, dialect)
         return found.mask(changed, found.place("message"), dialect=dialect)
@@ -139,6 +139,6 @@ def _apply_position(step: PositionalScope, payload: Any, dialect: str, place: Pl
     return changed
 
 
-def _finders(family: MessageCopies | None) -> list[Finder]:
-    scopes = family.scopes if family is not None else ()
+def _finders(copies: MessageCopies | None) -> list[Finder]:
+    scopes = copies.scopes if copies is not None else ()
     return [finder_for(scope) for scope in scopes if isinstance(scope, Find | Detect)]

@@ -57,7 +57,7 @@ class RedactionPlan:
         self._visibility = visibility
         self._unreached: list[UUID] = []
         self._dry_run = dry_run
-        self._families: dict[UUID, MessageCopies] = {}
+        self._copied: dict[UUID, MessageCopies] = {}
         self._searches: dict[UUID, SessionSearch] = {}
         self._uploads: dict[UUID, blobs.Uploads] = {}
         self._superseded: list[blobs.Uploads] = []
@@ -84,7 +84,7 @@ class RedactionPlan:
         self._uploads, self._uploaded = {}, set()
 
     def _begin(self, sessions: Sequence[Session]) -> None:
-        self._families = named_messages(self._using, self._session, self._groups)
+        self._copied = named_messages(self._using, self._session, self._groups)
         self._searches = {session.pk: self._new_search(session) for session in sessions}
 
     def _new_search(self, session: Session) -> SessionSearch:
@@ -92,7 +92,7 @@ class RedactionPlan:
             self._using,
             session,
             self._groups,
-            self._families,
+            self._copied,
             dry_run=self._dry_run,
             visibility=self._visibility(session) if self._visibility else Visibility(),
         )

@@ -71,7 +71,7 @@ class SessionSearch:
         using: str,
         session: Session,
         groups: ScopeGroups,
-        families: Mapping[UUID, MessageCopies],
+        copied: Mapping[UUID, MessageCopies],
         *,
         dry_run: bool,
         visibility: Visibility,
@@ -81,7 +81,7 @@ class SessionSearch:
         self._hidden = visibility.hidden_models
         self._using = using
         self._groups = groups
-        self._families = families
+        self._copied = copied
         self._dry_run = dry_run
         self._messages = MessageSearch(using, session.pk, groups, with_texts=dry_run)
         self._models = _models_to_search(groups, visibility)
@@ -108,7 +108,7 @@ class SessionSearch:
             return
         self._start()
         self._messages.forget_unreadable()
-        self._members = copies_in_session(self._using, self.session.pk, self._families)
+        self._members = copies_in_session(self._using, self.session.pk, self._copied)
         for model in self._models:
             self._search_model(model)
         self._is_done = True
@@ -144,7 +144,7 @@ class SessionSearch:
         Requires the session's lock.
         """
         self.epoch = None
-        self._members = copies_in_session(self._using, self.session.pk, self._families)
+        self._members = copies_in_session(self._using, self.session.pk, self._copied)
         if self._is_done:
             # Of each model, because this locks the rows that are written without the session.
             written = [self._was_written(model) for model in self._models]
@@ -192,9 +192,9 @@ class SessionSearch:
                 mask_columns(found)
             if found.is_hidden:
                 return
-            family = None if row.message_id is None else self._members.get(row.message_id)
-            if family is not None:
-                mask_comment(found, family, with_text=self._dry_run)
+            copies = None if row.message_id is None else self._members.get(row.message_id)
+            if copies is not None:
+                mask_comment(found, copies, with_text=self._dry_run)
             return
         if not self._groups.everywhere:
             drop_variants(found, self._refs)
