@@ -258,7 +258,7 @@ MECHANISMS = (
         "the append as one statement",
         "sql/appends.py",
         "a transaction of the ORM: lock, last position, `bulk_create`",
-        [("append some", _STORE), ("batch", _STORE)],
+        [("append some", _STORE)],
         _patched((appends, "append", _append)),
     ),
     Mechanism(
@@ -325,7 +325,7 @@ MECHANISMS = (
         "conversations as SQL",
         "sql/message_reads.py",
         "`values_list`",
-        [("restore 10", _STORE), ("latest", _STORE), ("restore some", _STORE)],
+        [("restore 10", _STORE)],
         _patched(
             (message_reads, "select_texts", _texts), (message_reads, "select_contents", _contents)
         ),
@@ -334,7 +334,7 @@ MECHANISMS = (
         "the SQL of a conversation, kept",
         "sql/message_reads.py",
         "built for each read",
-        [("restore 10", _STORE), ("latest", _STORE)],
+        [("restore 10", _STORE)],
         _patched((message_reads, "_statements", _NoCache())),
     ),
     Mechanism(
@@ -373,14 +373,14 @@ MECHANISMS = (
         "`DatabaseFuture`",
         "db/workers.py",
         "`concurrent.futures.Future` and `asyncio.wrap_future`",
-        [("append some", _STORE), ("latest", _STORE), ("at once", _STORE)],
+        [("at once", _STORE)],
         _patched((workers, "DatabaseFuture", _ConcurrentFuture)),
     ),
     Mechanism(
         "`WorkerPool`",
         "db/workers.py",
         "`ThreadPoolExecutor(1)`",
-        [("append some", _STORE), ("latest", _STORE), ("at once", _STORE)],
+        [("at once", _STORE)],
         _patched((bridge._own_pool, "submit", _submit)),
     ),
     Mechanism(
@@ -394,7 +394,7 @@ MECHANISMS = (
         "`loads_all`",
         "content/exact_json.py",
         "`json.loads` and a walk through the value for each",
-        [("restore some", _STORE), ("latest", _STORE)],
+        [("restore some", _STORE)],
         _patched((exact_json, "loads_all", _loads_all)),
     ),
     Mechanism(
