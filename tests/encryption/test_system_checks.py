@@ -39,17 +39,23 @@ def talk(encrypt: Callable[..., Any]) -> SessionStore:
     return store
 
 
-@pytest.fixture
-def no_setting(settings: Any) -> Iterator[Callable[[], None]]:
-    """Removes the setting, also where all tests are encrypted."""
+@pytest.fixture(autouse=True)
+def installed() -> Iterator[None]:
+    """Puts back the codec of the whole run."""
     before = codec.installed()
+    yield
+    codec.install(before)
+
+
+@pytest.fixture
+def no_setting(settings: Any) -> Callable[[], None]:
+    """Removes the setting, also where all tests are encrypted."""
 
     def remove() -> None:
         settings.AGENT_SESSIONS = {}
         codec.install(None)
 
-    yield remove
-    codec.install(before)
+    return remove
 
 
 def problems(number: str, **options: Any) -> list[Any]:
