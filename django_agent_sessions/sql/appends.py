@@ -83,7 +83,10 @@ def _append_sqlite(
     place: Sequence[Any],
     counting: CounterUpdate | None,
 ) -> int | None:
-    """Insert the first message, which decides, and then the others: nobody writes in between."""
+    """Insert the first message, whose statement finds the position, and then the others.
+
+    SQLite lets nobody write in between.
+    """
     several = len(rows) > 1 or counting is not None
     begins = several and connection.get_autocommit()
     # SQLite writes each index with a column of a statement, also if its value stays: the statement

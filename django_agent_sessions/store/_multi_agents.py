@@ -169,8 +169,8 @@ class MultiAgents(StorePart):
         Raises:
             InvalidIdError: The id is invalid.
             StaleSessionError: The redaction epoch changed.
-            UnreadableStateError: The stored state is corrupt, so nothing tells what nodes said
-                since; it stays as it is.
+            UnreadableStateError: The stored state is corrupt, so it does not say which messages of
+                the nodes are new. It stays as it is.
             PayloadError: The state is not JSON.
         """
         record = given_session(self._context, session)

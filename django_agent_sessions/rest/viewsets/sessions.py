@@ -164,7 +164,7 @@ class SessionViewSet(ListModelMixin, SessionDetailAPI):
         rows: Any = super().paginate_queryset(queryset)
         is_searched = is_search(self.request)
         shows_shared = self.asked_scope == SCOPE_SHARED and (rows or is_searched)
-        # Nobody's data is shown by an empty list of shared sessions; a search is recorded anyway.
+        # An empty list of shared sessions shows nothing that is to be recorded; a search does.
         if self.asked_scope == SCOPE_ALL or shows_shared:
             details: dict[str, Any] = {"sessions": len(rows)}
             if rows:
