@@ -126,10 +126,16 @@ def refuse_unreadable(what: str, row: SessionAgent | Snapshot | None) -> None:
 def readable_orchestrator(rows: QuerySet[SessionMultiAgent]) -> Any:
     """Return the state of an orchestrator, or None; raise ``UnreadableStateError`` if corrupt."""
     row = rows.first()
-    if row is not None and corrupt_columns(row, "state"):
-        what = f"orchestrator {row.multi_agent_id!r}"
-        raise UnreadableStateError(corrupt_state(what, row))
-    return None if row is None else row.state
+    if row is None:
+        return None
+    refuse_unreadable_orchestrator(row)
+    return row.state
+
+
+def refuse_unreadable_orchestrator(row: SessionMultiAgent) -> None:
+    """Raise ``UnreadableStateError`` if the state of an orchestrator is corrupt."""
+    if corrupt_columns(row, "state"):
+        raise UnreadableStateError(corrupt_state(f"orchestrator {row.multi_agent_id!r}", row))
 
 
 def insert_snapshot(using: str, agent: AgentRecord) -> Snapshot:

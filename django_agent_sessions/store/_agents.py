@@ -33,7 +33,7 @@ from django_agent_sessions.values.records import (
     UnreadableState,
 )
 
-from ._agent_states import STATES
+from ._agent_states import STATES, refuse_unreadable
 from ._base import (
     agent_deleted,
     corrupt_columns,
@@ -228,7 +228,8 @@ class Agents(StorePart):
         Raises:
             SessionNotFoundError: The agent was deleted.
             StaleSessionError: The redaction epoch changed.
-            UnreadableStateError: The agent was read with a corrupt state, which stays as it is.
+            UnreadableStateError: The stored state is corrupt, or was when the agent was read. It
+                stays as it is.
             PayloadError: The state is not JSON.
         """
         if isinstance(agent.data, UnreadableState):
@@ -240,6 +241,7 @@ class Agents(StorePart):
         def update(unsure: bool) -> int:
             lock_session_row(self.using, agent.session)
             rows, content = agent_rows(self.using).filter(pk=agent.id), _state_columns(data)
+            refuse_unreadable(f"agent {agent.agent_id!r}", rows.only("session", *STATES).first())
             free = message_writes.free_at_epoch(self.using, agent.session, epoch)
             columns = sealed_columns(SessionAgent, agent.id, content, agent.session)
             updated = rows.filter(session__in=free).update(**columns, updated_at=timezone.now())

@@ -169,8 +169,7 @@ class MultiAgents(StorePart):
         Raises:
             InvalidIdError: The id is invalid.
             StaleSessionError: The redaction epoch changed.
-            UnreadableStateError: The stored state is corrupt, so it does not say which messages of
-                the nodes are new. It stays as it is.
+            UnreadableStateError: The stored state is corrupt, and stays as it is.
             PayloadError: The state is not JSON.
         """
         record = given_session(self._context, session)
@@ -186,7 +185,7 @@ class MultiAgents(StorePart):
         def update(unsure: bool) -> int:
             with tracked_atomic(self.using) if with_nodes else nullcontext():
                 lock_session_row(self.using, record.id)
-                stored = readable_orchestrator(rows) if with_nodes else None
+                stored = readable_orchestrator(rows)
                 updated = update_one(
                     rows.filter(session__in=free), content, updated_at=timezone.now()
                 ) or replace_state(self.using, record.id, rows, content, epoch=epoch)

@@ -14,7 +14,13 @@ from django_agent_sessions.models.content_field import sealed_columns
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import Usage
 
-from ._agent_states import LATEST_SNAPSHOT_ID, readable_orchestrator, update_snapshot
+from ._agent_states import (
+    LATEST_SNAPSHOT_ID,
+    readable_orchestrator,
+    refuse_unreadable,
+    refuse_unreadable_orchestrator,
+    update_snapshot,
+)
 from ._base import retry_reads
 from ._counters import touch
 from ._held_copies import keep
@@ -67,11 +73,12 @@ class OrchestratorSnapshotStore(SnapshotFinder):
                     multi_agent=key, snapshot_id=LATEST_SNAPSHOT_ID
                 )
             else:
+                before, replaced = readable_orchestrator(agents), rows.first()
+                refuse_unreadable(f"a snapshot of orchestrator {multi_agent_id!r}", replaced)
                 if session.legal_hold:
                     keep(self.using, session.pk, agents.first(), {"state": state})
-                    keep(self.using, session.pk, rows.first(), {"document": document})
+                    keep(self.using, session.pk, replaced, {"document": document})
                 if has_node_messages(state):
-                    before = readable_orchestrator(agents)
                     append_node_messages(self.using, session, multi_agent_id, state, before=before)
                 new_state = sealed_columns(SessionMultiAgent, key, {"state": state}, session.pk)
                 agents.update(**new_state, updated_at=now)
@@ -105,4 +112,6 @@ class OrchestratorSnapshotStore(SnapshotFinder):
         row = rows.select_related("session", "multi_agent").first()
         if row is None or row.multi_agent is None:
             return None
+        refuse_unreadable_orchestrator(row.multi_agent)
+        refuse_unreadable(f"a snapshot of orchestrator {multi_agent_id!r}", row)
         return row.session_id, row.session.redaction_epoch, row.multi_agent.state, row.document

@@ -14,7 +14,7 @@ from django_agent_sessions.models import MAIN_BRANCH, SessionAgent, Snapshot
 from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 from django_agent_sessions.values.records import AgentRecord
 
-from ._agent_states import LATEST_SNAPSHOT_ID, window_to_references
+from ._agent_states import LATEST_SNAPSHOT_ID, refuse_unreadable, window_to_references
 from ._agents import agent_record, agent_without_state
 from ._base import retry_reads
 from ._message_reading import read_contents
@@ -62,6 +62,7 @@ class SnapshotReader(OrchestratorSnapshotStore):
         if row is None or row.agent is None:
             return None, True
         agent = agent_without_state(row.agent)
+        refuse_unreadable(f"a snapshot of agent {agent_id!r}", row)
         is_latest = row.snapshot_id == LATEST_SNAPSHOT_ID
         if is_latest and self._has_later_runs(agent, row):
             return self._snapshot_of_log(session_id, agent_id, row.revision), True

@@ -18,7 +18,7 @@ from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage, S
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, Usage
 
-from ._agent_states import LATEST_SNAPSHOT_ID, update_snapshot
+from ._agent_states import LATEST_SNAPSHOT_ID, refuse_unreadable, update_snapshot
 from ._agents import agent_without_state
 from ._counters import touch
 from ._held_copies import keep
@@ -87,8 +87,9 @@ class SnapshotStore(SnapshotReader):
         usage = Usage()
         if saving.appended:
             last, usage = self._append(agent, last, saving.appended)
+        replaced = snapshot_rows(self.using, agent).filter(snapshot_id=snapshot_id).first()
+        refuse_unreadable(f"a snapshot of agent {agent.agent_id!r}", replaced)
         if held:
-            replaced = snapshot_rows(self.using, agent).filter(snapshot_id=snapshot_id).first()
             content = {"document": document, "messages": messages}
             keep(self.using, head.session, replaced, content)
         self._write_row(head, snapshot_id, saving.length, last, document, messages)

@@ -178,6 +178,21 @@ def test_a_corrupt_state_is_named_and_neither_restored_nor_replaced(store, sessi
     assert len(restored) == (6 if column == "window" else 4)
 
 
+@pytest.mark.parametrize(
+    "column", ["state", "conversation_manager_state", "internal_state", "window"]
+)
+def test_a_state_that_became_corrupt_after_it_was_read_is_not_overwritten(store, session, column):
+    agent = store.agents.open(session, data=STATE)
+    corrupt = CorruptPayload('{"plantedsecret')
+    SessionAgent.objects.update(**{column: corrupt})
+
+    for epoch in (None, 0):
+        with pytest.raises(UnreadableStateError, match=rf"'default' .*\({column}\): restore it"):
+            store.agents.update(agent, AgentState(), epoch=epoch)
+
+    assert getattr(SessionAgent.objects.get(), column) == corrupt
+
+
 # --- orchestrators ---------------------------------------------------------------------------
 
 
@@ -223,6 +238,9 @@ def test_a_corrupt_orchestrator_is_named_and_not_restored(store, session, caplog
         assert name in str(raised.value)
         assert name in caplog.text
     assert "plantedsecret" not in f"{raised.value} {found!r} {caplog.text}"
+    with pytest.raises(UnreadableStateError, match=r"orchestrator 'm' .*corrupt"):
+        store.multi_agents.update(session, "m", {"a": 2})
+    assert SessionMultiAgent.objects.get().state == CorruptPayload("plantedsecret")
 
 
 def test_a_value_too_long_for_its_column_harms_no_transaction(store, session):

@@ -13,12 +13,20 @@ from strands.types.exceptions import StorageError
 from django_agent_sessions.adapters.strands import DjangoSessionManager, DjangoStorage
 from django_agent_sessions.exceptions import LegalHoldError
 from django_agent_sessions.governance.legal_hold import hold
-from django_agent_sessions.models import Session, SessionMessage, Snapshot, StoredObject
+from django_agent_sessions.models import (
+    Session,
+    SessionMessage,
+    SessionMultiAgent,
+    Snapshot,
+    StoredObject,
+)
+from django_agent_sessions.models.content_field import update_one
+from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import AgentState
 from tests.adapters.strands.agents import build as build_with_log
 
-from .making import LATEST, build, immutable, message, run, saved
+from .making import LATEST, blob, build, immutable, message, run, saved, snapshot
 
 pytestmark = pytest.mark.django_db
 
@@ -102,6 +110,43 @@ def counted(work: Any) -> list[str]:
     with CaptureQueriesContext(connection) as queries:
         run(work)
     return [query["sql"] for query in queries]
+
+
+@pytest.mark.parametrize("column", ["document", "messages"])
+def test_a_snapshot_that_became_corrupt_is_named_and_neither_read_nor_overwritten(column):
+    storage = DjangoStorage()
+    run(storage.write(LATEST, saved(message("a"))))
+    corrupt = CorruptPayload('{"plantedsecret')
+    Snapshot.objects.update(**{column: corrupt})
+
+    for use in (
+        lambda: storage.write(LATEST, saved(message("b"))),
+        lambda: DjangoStorage().write(LATEST, saved(message("b"))),
+        lambda: storage.read(LATEST),
+    ):
+        with pytest.raises(StorageError, match=rf"agent 'default' .*\({column}\)") as error:
+            run(use())
+        assert "plantedsecret" not in str(error.value)
+    assert getattr(Snapshot.objects.get(), column) == corrupt
+
+
+def test_an_orchestrator_that_became_corrupt_is_named_and_neither_read_nor_overwritten():
+    storage = DjangoStorage()
+    key = "session/s/scopes/multiAgent/graph/snapshots/snapshot_latest.json"
+    data = {"orchestrator_id": "graph", "state": {"type": "graph"}}
+    document = {**snapshot([]), "scope": "multiAgent", "data": data}
+    run(storage.write(key, blob(document)))
+    corrupt = CorruptPayload('{"plantedsecret')
+
+    for rows, column in ((SessionMultiAgent.objects, "state"), (Snapshot.objects, "document")):
+        before = getattr(rows.get(), column)
+        rows.update(**{column: corrupt})
+        for use in (lambda: storage.write(key, blob(document)), lambda: storage.read(key)):
+            with pytest.raises(StorageError, match=rf"orchestrator 'graph' .*\({column}\)"):
+                run(use())
+        assert getattr(rows.get(), column) == corrupt
+        update_one(rows.all(), {column: before})
+    run(storage.write(key, blob(document)))
 
 
 def test_a_save_takes_as_many_statements_after_a_thousand_messages_as_after_ten():
