@@ -12,6 +12,7 @@ from uuid import UUID
 from django.db.models import Count, Max, Min, Q
 
 from django_agent_sessions.content import codec
+from django_agent_sessions.content.message_references import is_conversation_manager_state
 from django_agent_sessions.exceptions import (
     DecryptionError,
     DestroyedKeyError,
@@ -33,7 +34,8 @@ _ERRORS = Count("pk", filter=Q(has_error=True))
 UNDECRYPTABLE = (DecryptionError, DestroyedKeyError)
 """What the check reports; it stops without a master key, because then nothing can be read."""
 
-_STATE_COLUMNS = ("state", "conversation_manager_state", "internal_state", "window")
+_MANAGER = "conversation_manager_state"
+_STATE_COLUMNS = ("state", _MANAGER, "internal_state", "window")
 
 
 class BranchExtent(NamedTuple):
@@ -199,5 +201,7 @@ def _add_agent(batch: Batch, row: dict[str, Any]) -> None:
     for name in corrupt:
         where = {"session": session, "agent": key, "row": key, "detail": name}
         batch.add_unreadable(Kind.CORRUPT_STATE, row[name].text, **where)
+    if _MANAGER not in corrupt and not is_conversation_manager_state(row[_MANAGER]):
+        batch.add(Kind.CORRUPT_STATE, session=session, agent=key, row=key, detail=_MANAGER)
     window = None if "window" in corrupt else row["window"]
     batch.agents[key] = Agent(session, row["dialect"], window)

@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db.models import F
 
 from django_agent_sessions import audit
+from django_agent_sessions.content.message_references import end_of_references, is_window
 from django_agent_sessions.models import (
     MAIN_BRANCH,
     AuditEvent,
@@ -22,7 +23,6 @@ from django_agent_sessions.models import (
     SessionMessage,
     Snapshot,
 )
-from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.store.contents import (
     increment_redaction_epoch,
     replace_references,
@@ -156,9 +156,9 @@ def _references(using: str, agent: UUID, moves: Mapping[int, PositionMap]) -> li
     changes: list[_Change] = []
     window = SessionAgent.objects.using(using).values_list("window", flat=True).get(pk=agent)
     branch_moves = moves.get(MAIN_BRANCH, PositionMap())
-    if isinstance(window, CorruptPayload):
+    if not is_window(window):
         return None
-    if isinstance(window, dict) and branch_moves.closes:
+    if window is not None and branch_moves.closes:
         kept = _renumbered(window["kept"], branch_moves)
         moved = {"kept": kept, "tail": branch_moves.new_position(window["tail"])}
         changes.append(partial(replace_window, using, agent, moved))
@@ -166,7 +166,7 @@ def _references(using: str, agent: UUID, moves: Mapping[int, PositionMap]) -> li
     for part in row_batches(snapshots, ("branch", "messages", "length"), ("messages",)):
         for snapshot in part:
             branch_moves = moves.get(snapshot["branch"], PositionMap())
-            if not isinstance(snapshot["messages"], list):
+            if end_of_references(snapshot["messages"]) is None:
                 return None
             if branch_moves.closes:
                 messages = _renumbered(snapshot["messages"], branch_moves)

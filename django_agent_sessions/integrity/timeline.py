@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+from django_agent_sessions.content.message_references import end_of_references, is_window
 from django_agent_sessions.models import (
     MAIN_BRANCH,
     Branch,
@@ -45,22 +46,12 @@ def _check_windows(batch: Batch, ends: _Ends) -> None:
         if window is None:
             continue
         where = {"session": agent.session, "agent": key, "row": key}
-        if not _is_window(window):
+        if not is_window(window):
             batch.add(Kind.WINDOW, **where)
-        elif max(window["tail"], _end_of(window["kept"]) or 0) > ends.get((key, MAIN_BRANCH), 0):
+        elif max(window["tail"], end_of_references(window["kept"]) or 0) > ends.get(
+            (key, MAIN_BRANCH), 0
+        ):
             batch.add(Kind.WINDOW_PAST_END, **where)
-
-
-def _is_window(window: Any) -> bool:
-    return (
-        isinstance(window, dict)
-        and _is_position(window.get("tail"))
-        and _end_of(window.get("kept")) is not None
-    )
-
-
-def _is_position(value: Any) -> bool:
-    return type(value) is int and value >= 0
 
 
 def _check_branches(batch: Batch, ends: _Ends) -> None:
@@ -130,7 +121,7 @@ def _check_snapshot(
     if not _agent_belongs_to(batch, agent, row["session_id"]):
         batch.add(Kind.MISPLACED, **where, detail="snapshot")
         return
-    stop = 0 if "messages" in corrupt else _end_of(row["messages"])
+    stop = 0 if "messages" in corrupt else end_of_references(row["messages"])
     if stop is None:
         batch.add(Kind.SNAPSHOT, **where, detail="messages")
     elif stop > length:
@@ -143,36 +134,6 @@ def _check_snapshot(
         )
         if not tail_exists or stop > ends.get((agent, branch), 0):
             batch.add(Kind.SNAPSHOT_CUT, **where)
-
-
-def _end_of(messages: Any) -> int | None:
-    """Return the position after the last referenced message; None if a reference is invalid."""
-    if not isinstance(messages, list):
-        return None
-    stop = 0
-    for item in messages:
-        span = item
-        if isinstance(item, dict):
-            if "message" not in item:
-                return None
-            if "position" not in item:
-                continue
-            span = [item["position"], None]
-            if _is_position(item["position"]):
-                span = [item["position"], item["position"] + 1]
-        if not _is_range(span):
-            return None
-        stop = max(stop, span[1])
-    return stop
-
-
-def _is_range(span: Any) -> bool:
-    return (
-        isinstance(span, list)
-        and len(span) == 2
-        and all(map(_is_position, span))
-        and span[0] < span[1]
-    )
 
 
 # --- the rest -------------------------------------------------------------------------------------

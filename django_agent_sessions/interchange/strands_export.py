@@ -13,6 +13,7 @@ from django.utils import timezone
 from django_agent_sessions import blobs
 from django_agent_sessions.blobs import file_storage
 from django_agent_sessions.content import dialects
+from django_agent_sessions.content.message_references import is_window
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import (
     BlobNotFoundError,
@@ -107,11 +108,15 @@ def _write_agent(
             yield Skipped(f"{where}, {name}", "it is corrupt")
             value = {}
         states[name] = value
+    window = agent.window
+    if not is_window(window):
+        yield Skipped(f"{where}, window", "it is corrupt")
+        window = None
     document = {
         "agent_id": agent.agent_id,
         "state": states["state"],
         "conversation_manager_state": _conversation_manager_state(
-            states["conversation_manager_state"], agent.window, rows
+            states["conversation_manager_state"], window, rows
         ),
         "_internal_state": states["internal_state"],
         "created_at": _time(agent.created_at),
@@ -161,7 +166,7 @@ def _conversation_manager_state(state: Any, window: Any, rows: Any) -> Any:
     """Return a conversation manager's state with the number of messages before the window."""
     if not isinstance(state, dict) or not isinstance(window, dict) or _REMOVED not in state:
         return state
-    before = rows.filter(branch=MAIN_BRANCH, message_id__lt=window.get("tail", 0))
+    before = rows.filter(branch=MAIN_BRANCH, message_id__lt=window["tail"])
     return {**state, _REMOVED: before.count()}
 
 

@@ -20,7 +20,6 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.models.content_field import sealed_columns
-from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.session_names import SessionName
 from django_agent_sessions.sql import lookup, message_writes
 from django_agent_sessions.values.ids import new_id, validate_id
@@ -299,10 +298,9 @@ def _check_size(using: str, data: AgentState) -> None:
 
 def agent_record(row: Any) -> AgentRecord:
     """Return the record of an agent, or of the columns that `sql.lookup` reads."""
-    values = row.state, row.conversation_manager_state, row.internal_state, row.window
-    data = AgentState(*values)
-    if CorruptPayload in map(type, values):
-        problem = corrupt_state(f"agent {row.agent_id!r}", row, corrupt_columns(row, *STATES))
+    data = AgentState(row.state, row.conversation_manager_state, row.internal_state, row.window)
+    if columns := corrupt_columns(row, *STATES):
+        problem = corrupt_state(f"agent {row.agent_id!r}", row, columns)
         logger.warning("%s", problem)
         data = UnreadableState(problem)
     return _agent_record(row, data)

@@ -15,6 +15,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_agent_sessions import conf
 from django_agent_sessions.blobs import MessageGoneError
+from django_agent_sessions.content.message_references import end_of_references, is_window
 from django_agent_sessions.db.bridge import require_commits
 from django_agent_sessions.db.db_errors import (
     RetryError,
@@ -269,7 +270,15 @@ def agent_deleted(what: str, session: UUID) -> SessionNotFoundError:
 
 def corrupt_columns(row: Any, *names: str) -> list[str]:
     """Return those of some columns of a row that cannot be read."""
-    return [name for name in names if isinstance(getattr(row, name), CorruptPayload)]
+    return [name for name in names if _is_corrupt(name, getattr(row, name))]
+
+
+def _is_corrupt(name: str, value: Any) -> bool:
+    if name == "window":
+        return not is_window(value)
+    if name == "messages":
+        return end_of_references(value) is None
+    return isinstance(value, CorruptPayload)
 
 
 def corrupt_state(what: str, row: Any, columns: Sequence[str] = ("state",)) -> str:

@@ -85,6 +85,18 @@ def test_a_gap_on_one_of_several_branches_is_left(store):
     assert summary["left"] == 1
 
 
+@pytest.mark.parametrize("window", ["all", {"tail": 1}, {"kept": [[0]], "tail": 1}], ids=str)
+def test_a_gap_beside_a_window_of_another_form_is_left(store, window):
+    agent = talk(store)
+    update_content(SessionAgent.objects.filter(pk=agent.id), {"window": window})
+    take(agent, 1)
+
+    found, _ = check("--fix")
+
+    assert {finding["code"] for finding in found} == {"gap", "window"}
+    assert "a window or snapshot of the agent is corrupt" in [each.get("left") for each in found]
+
+
 def test_a_damaged_row_is_told_once_and_where_it_is_after_closing_up(store):
     agent = talk(store)
     rows(agent, 3).update(message=CorruptPayload("{x"))

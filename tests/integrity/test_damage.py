@@ -225,6 +225,14 @@ def a_state_was_damaged(store):
 
 
 @planted("corrupt-state")
+def a_conversation_manager_counts_in_words(store):
+    update_content(
+        SessionAgent.objects.filter(pk=talk(store).id),
+        {"conversation_manager_state": {"removed_message_count": "three"}},
+    )
+
+
+@planted("corrupt-state")
 def a_snapshots_document_was_damaged(store):
     travelled(store)
     Snapshot.objects.filter(branch=0).update(document=CorruptPayload("{"))

@@ -216,11 +216,12 @@ def test_what_is_corrupt_here_is_left_out_of_the_files_and_told(directory, store
     store.multi_agents.create(session, "g", {})
     set_raw(0, "{")
     corrupt = CorruptPayload("{")
-    SessionAgent.objects.update(state=corrupt)
+    SessionAgent.objects.update(state=corrupt, window=corrupt)
     SessionMultiAgent.objects.update(state=corrupt)
 
     assert [skipped.place for skipped in give(directory)] == [
         "session 's', agent 'a', state",
+        "session 's', agent 'a', window",
         "session 's', agent 'a', message 0",
         "session 's', orchestrator 'g'",
     ]

@@ -19,6 +19,7 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.models import SessionAgent, SessionMultiAgent
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.values.records import AgentState
+from tests.sealed import update_content
 from tests.strategies import exactly
 
 pytestmark = pytest.mark.django_db
@@ -191,6 +192,48 @@ def test_a_state_that_became_corrupt_after_it_was_read_is_not_overwritten(store,
             store.agents.update(agent, AgentState(), epoch=epoch)
 
     assert getattr(SessionAgent.objects.get(), column) == corrupt
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        [],
+        "plantedsecret",
+        {"kept": [[0, 1]]},
+        {"tail": 1},
+        {"kept": "all", "tail": 0},
+        {"kept": [], "tail": -1},
+        {"kept": [5], "tail": 1},
+        {"kept": [[0]], "tail": 1},
+        {"kept": [[1, 0]], "tail": 1},
+        {"kept": [["a", "b"]], "tail": 1},
+        {"kept": [{"position": 0}], "tail": 1},
+        {"kept": [{"message": {}, "position": "0"}], "tail": 1},
+    ],
+    ids=str,
+)
+def test_a_window_of_another_form_is_a_corrupt_state(store, session, window):
+    agent = store.agents.open(session)
+    store.append(agent, {"role": "user", "content": "hi"})
+    update_content(SessionAgent.objects.all(), {"window": window})
+
+    found = store.agents.find(session, "default")
+
+    assert store.append(found, {"role": "user", "content": "more"}).message_id == 1
+    for use in (
+        lambda: found.data.window,
+        lambda: store.messages.restore(found),
+        lambda: store.agents.update(agent, AgentState()),
+        lambda: store.snapshots.take(found),
+        lambda: store.branches.rewind(found, to=0),
+    ):
+        with pytest.raises(
+            UnreadableStateError, match=r"'default' .*\(window\): restore"
+        ) as raised:
+            use()
+        assert str(agent.id) in str(raised.value)
+        assert "plantedsecret" not in str(raised.value)
+    assert SessionAgent.objects.get().window == window
 
 
 # --- orchestrators ---------------------------------------------------------------------------

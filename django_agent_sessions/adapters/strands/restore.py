@@ -15,6 +15,10 @@ from strands.agent.state import AgentState as StrandsAgentState
 from strands.session.repository_session_manager import RepositorySessionManager
 from strands.types.content import ContentBlock, Message
 
+from django_agent_sessions.content.message_references import (
+    is_conversation_manager_state,
+    is_position,
+)
 from django_agent_sessions.exceptions import UnreadableStateError
 from django_agent_sessions.values.records import AgentRecord, AgentState, RestoredMessage
 
@@ -77,6 +81,8 @@ def _restore_agent(
     agent: LocalAgent, conversation: Conversation, found: StoredAgent, what: str
 ) -> None:
     record, restored, end, _ = found
+    if not is_conversation_manager_state(record.data.conversation_manager_state):
+        raise ValueError("not the state of a conversation manager")
     conversation.record = record
     # Copied, because the agent holds the messages of the window, and changes them.
     data = copy.deepcopy(record.data)
@@ -117,7 +123,7 @@ def removed_count(data: AgentState) -> int:
     """Return the number of messages that a conversation manager of Strands removed."""
     state = data.conversation_manager_state
     removed = state.get("removed_message_count", 0) if isinstance(state, dict) else 0
-    return removed if isinstance(removed, int) else 0
+    return removed if is_position(removed) else 0
 
 
 def _remember(conversation: Conversation, record: AgentRecord, restored: Restored) -> None:

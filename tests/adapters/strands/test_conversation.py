@@ -30,6 +30,7 @@ from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.records import AgentState
+from tests.sealed import update_content
 from tests.texts import text_of
 
 from .agents import build, expect_real, manager_of, requests, stored, texts
@@ -375,6 +376,36 @@ def test_an_agent_with_a_corrupt_state_is_not_restored_and_loses_nothing(column)
     setattr(row, column, None if column == "window" else {})
     row.save(update_fields=[column])
     assert texts(build().messages) == ["Hi", "Hello."]
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        ["plantedsecret"],
+        {"removed_message_count": 1},
+        {"__name__": "SlidingWindowConversationManager"},
+        {"__name__": "SlidingWindowConversationManager", "removed_message_count": "plantedsecret"},
+        {"__name__": "SlidingWindowConversationManager", "removed_message_count": None},
+        {"__name__": "SlidingWindowConversationManager", "removed_message_count": -1},
+    ],
+    ids=str,
+)
+def test_a_conversation_managers_state_of_another_form_is_named_and_loses_nothing(state):
+    build("Hello.")("Hi")
+    build("I help.", agent_id="helper")("Help")
+    agents = SessionAgent.objects.filter(agent_id="default")
+    update_content(agents, {"conversation_manager_state": state})
+
+    ahead = asyncio.run(DjangoSessionManager.load("s"))
+    for manager in (DjangoSessionManager("s"), ahead):
+        with pytest.raises(UnreadableStateError, match=r"agent 'default' of session 's'") as raised:
+            build("Lost.", session_manager=manager)
+        assert str(Session.objects.get().pk) in str(raised.value)
+        assert "plantedsecret" not in str(raised.value)
+
+    assert build("Yes.", agent_id="helper")("Again").message["content"] == [{"text": "Yes."}]
+    assert agents.get().conversation_manager_state == state
+    assert texts(stored()) == ["Hi", "Hello."]
 
 
 class TestConflicts:

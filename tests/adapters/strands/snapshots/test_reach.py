@@ -130,6 +130,16 @@ def test_a_snapshot_that_became_corrupt_is_named_and_neither_read_nor_overwritte
     assert getattr(Snapshot.objects.get(), column) == corrupt
 
 
+def test_a_snapshot_with_references_of_another_form_is_named_and_not_read():
+    storage = DjangoStorage()
+    run(storage.write(LATEST, saved(message("a"))))
+
+    for references in ("all", [[3, 1]], [5], [{"position": 0}]):
+        update_one(Snapshot.objects.all(), {"messages": references})
+        with pytest.raises(StorageError, match=r"agent 'default' .*\(messages\): restore"):
+            run(storage.read(LATEST))
+
+
 def test_an_orchestrator_that_became_corrupt_is_named_and_neither_read_nor_overwritten():
     storage = DjangoStorage()
     key = "session/s/scopes/multiAgent/graph/snapshots/snapshot_latest.json"
