@@ -9,10 +9,10 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.text import capfirst
 
 from django_agent_sessions.models import Session
-from django_agent_sessions.models.access import SessionReach, reach_of
+from django_agent_sessions.models.access import SessionReach, ViewerRights
 from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS, SessionPermission
 
-__all__ = ["ReadOnlyAdmin", "SessionPermission", "may", "may_act", "reach", "require"]
+__all__ = ["ReadOnlyAdmin", "SessionPermission", "may", "may_act", "reach", "require", "rights_of"]
 
 
 if TYPE_CHECKING:
@@ -22,21 +22,22 @@ else:
     _ModelAdmin = admin.ModelAdmin
 
 
-_ASKED = "_agent_sessions_asked"
-"""The attribute of a request that keeps the answers, each with the user who was asked about."""
+_RIGHTS = "_agent_sessions_rights"
+"""The attribute of a request that keeps the rights of its user."""
+
+
+def rights_of(request: HttpRequest) -> ViewerRights:
+    """Return the rights of the request's user, for which a request asks the access rule once."""
+    rights: ViewerRights | None = vars(request).get(_RIGHTS)
+    if rights is None or rights.viewer is not request.user:
+        rights = ViewerRights(request.user)
+        setattr(request, _RIGHTS, rights)
+    return rights
 
 
 def reach(request: HttpRequest, *allowed: SessionPermission) -> SessionReach:
-    """Return the sessions in which the user has all of these permissions.
-
-    A request asks the access rule once for each combination.
-    """
-    asked: dict[Any, tuple[Any, SessionReach]] = vars(request).setdefault(_ASKED, {})
-    user, reached = asked.get(allowed, (None, None))
-    if reached is None or user is not request.user:
-        reached = reach_of(request.user, *allowed)
-        asked[allowed] = request.user, reached
-    return reached
+    """Return the sessions in which the user has all of these permissions."""
+    return rights_of(request).reach(*allowed)
 
 
 def may(request: HttpRequest, *allowed: SessionPermission, session: Session | None = None) -> bool:

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from django.db import Error
-from django.db.models import Q, QuerySet
+from django.db.models import BooleanField, Case, Q, QuerySet, Value, When
 
 from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import Session
-from django_agent_sessions.models.permissions import SessionPermission, has_permissions
+from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.values.chosen_classes import load_class
 from django_agent_sessions.values.owners import EVERYBODY, Everybody
 
@@ -71,7 +71,7 @@ class AccessRule:
             ``None`` for no sessions. An empty ``Q()`` is refused, because a condition that is built
             from an empty list is often one by mistake.
         """
-        return EVERYBODY if has_permissions(user, action) else None
+        return EVERYBODY if _has_permission(user, action) else None
 
     def permits(self, user: Any, action: SessionPermission, session: Session) -> bool | None:
         """Return whether a user may do something in one session.
@@ -113,9 +113,13 @@ class ObjectPermissions(AccessRule):
         return None
 
     def permits(self, user: Any, action: SessionPermission, session: Session) -> bool:
-        if has_permissions(user, action):
+        if _has_permission(user, action):
             return True
         return bool(user.has_perm(f"{Session._meta.app_label}.{action}", session))
+
+
+def _has_permission(user: Any, action: SessionPermission) -> bool:
+    return bool(user.has_perms([f"{Session._meta.app_label}.{action}"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,16 +170,61 @@ def reach_of(viewer: Any, *actions: SessionPermission) -> SessionReach:
 
     Raises ``ConfigurationError`` if ``ACCESS`` is not an access rule or returns something else.
     """
-    rule, permits = access_rule(conf.get_settings().ACCESS), None
-    if rule.permits is not AccessRule.permits and actions:
-        permits = functools.partial(_permits, rule, viewer, actions)
-    condition = Q()
-    for action in actions:
-        part = _condition(rule, viewer, action)
-        if part is None:
-            return SessionReach(None, permits)
-        condition &= part
-    return SessionReach(condition, permits)
+    return ViewerRights(viewer).reach(*actions)
+
+
+class ViewerRights:
+    """What a viewer may do; asks the access rule once for each action, so that a page can share it.
+
+    A stream needs a new one for each answer, because permissions may be taken away.
+    """
+
+    def __init__(self, viewer: Any) -> None:
+        self.viewer = viewer
+        self._rule = access_rule(conf.get_settings().ACCESS)
+        self._decides_each = self._rule.permits is not AccessRule.permits
+        self._conditions: dict[SessionPermission, Q | None] = {}
+
+    def reach(self, *actions: SessionPermission) -> SessionReach:
+        """Return the sessions in which the viewer may do all of these."""
+        permits, condition = None, Q()
+        if self._decides_each and actions:
+            permits = functools.partial(_permits, self._rule, self.viewer, actions)
+        for action in actions:
+            part = self._condition(action)
+            if part is None:
+                return SessionReach(None, permits)
+            condition &= part
+        return SessionReach(condition, permits)
+
+    def in_session(
+        self, session: Session, actions: Collection[SessionPermission]
+    ) -> frozenset[SessionPermission]:
+        """Return which of these the viewer may do in a session, by one query at most."""
+        if self._decides_each:
+            rule, viewer = self._rule, self.viewer
+            return frozenset(each for each in actions if _permits(rule, viewer, [each], session))
+        found = {each: part for each in actions if (part := self._condition(each)) is not None}
+        asked = {f"may_{each}": part for each, part in found.items() if part}
+        row: dict[str, bool] = {}
+        if asked:
+            columns = {name: _is_true(part) for name, part in asked.items()}
+            rows = Session.objects.using(bridge.database()).filter(pk=session.pk).order_by()
+            row = rows.annotate(**columns).values(*columns).first() or {}
+        return frozenset(
+            each for each, part in found.items() if not part or row.get(f"may_{each}", False)
+        )
+
+    def _condition(self, action: SessionPermission) -> Q | None:
+        if action not in self._conditions:
+            self._conditions[action] = _condition(self._rule, self.viewer, action)
+        return self._conditions[action]
+
+
+def _is_true(condition: Q) -> Case:
+    return Case(
+        When(condition, then=Value(True)), default=Value(False), output_field=BooleanField()
+    )
 
 
 def access_rule(path: str | None) -> type[AccessRule]:

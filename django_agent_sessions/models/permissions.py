@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
-from django_agent_sessions.models import Operation, Session
+from django_agent_sessions.models import Operation
 
 
 class SessionPermission(StrEnum):
@@ -76,9 +76,3 @@ OPERATION_PERMISSIONS: Final[Mapping[str, tuple[SessionPermission, ...]]] = {
 
 REVIEWING = (SessionPermission.VIEW, SessionPermission.READ, SessionPermission.REVIEW)
 """What it takes to see and change notes, labels, states and assignees."""
-
-
-def has_permissions(user: Any, *allowed: SessionPermission) -> bool:
-    """Return whether a user has all of these permissions."""
-    label = Session._meta.app_label
-    return bool(user.has_perms([f"{label}.{permission}" for permission in allowed]))

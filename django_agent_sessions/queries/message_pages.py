@@ -8,7 +8,7 @@ payloads that are so small that all of them fit; most pages have no others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -113,11 +113,8 @@ class MessageQuery:
     """Number of the agent's branch."""
     eager: bool = False
     """Whether to read small payloads with their rows."""
-
-    @property
-    def using(self) -> str:
-        """The alias of the database to read from."""
-        return bridge.database()
+    using: str = field(default_factory=bridge.database)
+    """The alias of the database to read from."""
 
     @property
     def messages(self) -> QuerySet[SessionMessage]:

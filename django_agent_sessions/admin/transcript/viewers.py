@@ -18,7 +18,7 @@ from django.utils import timezone
 from django_agent_sessions import audit
 from django_agent_sessions.admin.formatting import format_moment, shown_title
 from django_agent_sessions.admin.pages import admin_url, private_path, render
-from django_agent_sessions.admin.permissions import SessionPermission, may, require
+from django_agent_sessions.admin.permissions import SessionPermission, require, rights_of
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import (
     AuditEvent,
@@ -45,6 +45,12 @@ class Viewer:
     model_admin: Any
     request: HttpRequest
     session: Session
+    using: str
+    """The alias of the database of sessions and audit events, for reads too."""
+
+    title: str
+    """What pages call the session."""
+
     base_url: str
     """The common prefix of the URLs of the session's pages, with a trailing slash."""
 
@@ -76,17 +82,6 @@ class Viewer:
         default_factory=lambda: functools.cache(format_moment)
     )
     """Formats a time by a format or its name; charts and messages show the same times."""
-
-    @property
-    def using(self) -> str:
-        """The alias of the write database of sessions and audit events."""
-        # Not the alias of the row, which may be a read-only replica.
-        return bridge.database()
-
-    @property
-    def title(self) -> str:
-        """What pages call the session."""
-        return shown_title(self.session, readable=self.can_read)
 
     @property
     def is_owner(self) -> bool:
@@ -196,6 +191,20 @@ def session_path(
     return private_path(model_admin, f"<uuid:object_id>/{route}", page, f"session_{name}")
 
 
+_PERMISSIONS = (
+    *REVIEWING,
+    SessionPermission.CHANGE,
+    SessionPermission.ADD,
+    SessionPermission.DELETE,
+    SessionPermission.REDACT,
+    SessionPermission.VIEW_HELD_COPIES,
+    SessionPermission.EXPORT,
+    SessionPermission.SHARE,
+    SessionPermission.VIEW_AUDIT,
+)
+"""The permissions in one session that its pages depend on."""
+
+
 def get_viewer_or_404(model_admin: Any, request: HttpRequest, object_id: Any) -> Viewer:
     """Return the viewer of a session; raise Http404 if it is missing or not permitted."""
     require(request, SessionPermission.VIEW)
@@ -203,49 +212,58 @@ def get_viewer_or_404(model_admin: Any, request: HttpRequest, object_id: Any) ->
         key = object_id if isinstance(object_id, UUID) else UUID(str(object_id))
     except ValueError:
         raise Http404 from None
-    rows = with_owners(model_admin.few(request, pk=key).using(bridge.database()))
-    may_read = may(request, SessionPermission.READ)
-    rows = rows.with_display_title() if may_read else rows.defer("title")
-    rated = Exists(MessageFeedback.objects.filter(session=OuterRef("pk")))
-    leases = RunLease.objects.filter(session=OuterRef("pk"), expires_at__gt=timezone.now())
-    rows = rows.defer("metadata").annotate(is_rated=rated, is_running=Exists(leases))
-    if may_review := may(request, *REVIEWING):
-        rows = rows.select_related("review").annotate(
-            has_notes=Exists(Note.objects.filter(session=OuterRef("pk"))),
-            has_labels=Exists(Label.objects.filter(session=OuterRef("pk"))),
-        )
+    using, rights = bridge.database(), rights_of(request)
+    may_review = bool(rights.reach(*REVIEWING))
+    rows = _session_rows(
+        model_admin.few(request, pk=key).using(using),
+        readable=bool(rights.reach(SessionPermission.READ)),
+        reviewable=may_review,
+    )
     session = rows.first()
     if session is None or not model_admin.has_view_permission(request, session):
         raise Http404
     if session.namespace == TOMBSTONE_NAMESPACE:
         # A tombstone: some messages are deleted already, and the rest would be misleading.
         raise Http404
-
-    def can(*allowed: SessionPermission) -> bool:
-        return may(request, *allowed, session=session)
-
-    reads, changes = can(SessionPermission.READ), can(SessionPermission.CHANGE)
+    allowed = rights.in_session(session, _PERMISSIONS)
+    reads, changes = SessionPermission.READ in allowed, SessionPermission.CHANGE in allowed
     return Viewer(
         model_admin=model_admin,
         request=request,
         session=session,
+        using=using,
+        title=shown_title(session, readable=reads),
         base_url=admin_url(model_admin, "session_change", key).removesuffix("change/"),
         can_read=reads,
-        can_redact=reads and can(SessionPermission.REDACT),
-        can_view_held_copies=reads and can(SessionPermission.VIEW_HELD_COPIES),
-        can_export=reads and can(SessionPermission.EXPORT),
+        can_redact=reads and SessionPermission.REDACT in allowed,
+        can_view_held_copies=reads and SessionPermission.VIEW_HELD_COPIES in allowed,
+        can_export=reads and SessionPermission.EXPORT in allowed,
         can_change=changes,
-        can_fork=reads and changes and can(SessionPermission.ADD),
-        can_delete_branches=changes and can(SessionPermission.DELETE),
-        audit_url=_audit_url(model_admin, request, session),
-        can_share=reads and can(SessionPermission.SHARE),
-        can_review=may_review and can(*REVIEWING),
+        can_fork=reads and changes and SessionPermission.ADD in allowed,
+        can_delete_branches=changes and SessionPermission.DELETE in allowed,
+        audit_url=_audit_url(model_admin, key) if SessionPermission.VIEW_AUDIT in allowed else "",
+        can_share=reads and SessionPermission.SHARE in allowed,
+        can_review=may_review and allowed.issuperset(REVIEWING),
     )
 
 
-def _audit_url(model_admin: Any, request: HttpRequest, session: Session) -> str:
+def _session_rows(few: Any, *, readable: bool, reviewable: bool) -> Any:
+    """Return sessions with what their pages show of them beside the conversation."""
+    rows = with_owners(few)
+    rows = rows.with_display_title() if readable else rows.defer("title")
+    rated = Exists(MessageFeedback.objects.filter(session=OuterRef("pk")))
+    leases = RunLease.objects.filter(session=OuterRef("pk"), expires_at__gt=timezone.now())
+    rows = rows.defer("metadata").annotate(is_rated=rated, is_running=Exists(leases))
+    if not reviewable:
+        return rows
+    return rows.select_related("review").annotate(
+        has_notes=Exists(Note.objects.filter(session=OuterRef("pk"))),
+        has_labels=Exists(Label.objects.filter(session=OuterRef("pk"))),
+    )
+
+
+def _audit_url(model_admin: Any, key: UUID) -> str:
     # A project's own admin site may not have the audit trail.
-    may_view = may(request, SessionPermission.VIEW_AUDIT, session=session)
-    if not (may_view and model_admin.admin_site.is_registered(AuditEvent)):
+    if not model_admin.admin_site.is_registered(AuditEvent):
         return ""
-    return f"{admin_url(model_admin, 'auditevent_changelist')}?session={session.pk}"
+    return f"{admin_url(model_admin, 'auditevent_changelist')}?session={key}"
