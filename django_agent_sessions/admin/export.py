@@ -10,7 +10,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from tempfile import SpooledTemporaryFile
+from typing import IO, TYPE_CHECKING, Any
 from uuid import UUID
 
 from django import forms
@@ -23,7 +25,9 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_variables
 
 from django_agent_sessions import audit
+from django_agent_sessions.content import exact_json
 from django_agent_sessions.db import bridge
+from django_agent_sessions.exceptions import AgentSessionsError
 from django_agent_sessions.governance import reasons
 from django_agent_sessions.models import AuditEvent, Operation, Session
 from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS, REVIEWING
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
 
 MARKDOWN, JSONL = "markdown", "jsonl"
 _EXPORTED = AuditEvent.Action.EXPORTED
+
+_CHUNK_SIZE = 64 * 1024
 
 _REQUIRED = OPERATION_PERMISSIONS[Operation.Kind.EXPORT]
 
@@ -116,6 +122,26 @@ def _selected_reason(
 
 
 @dataclass(frozen=True, slots=True)
+class _Problem:
+    """A session, or a part of it, that an export lacks."""
+
+    session: Session = field(repr=False)
+    error: Exception
+    rest: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        return {
+            "session": str(self.session.pk),
+            "session_id": self.session.session_id,
+            "problem": f"{self.error}{self.rest}",
+        }
+
+    def __str__(self) -> str:
+        session = self.session
+        return f"session {session.session_id!r} ({session.pk}): {self.error}{self.rest}"
+
+
+@dataclass(frozen=True, slots=True)
 class _Export:
     """The request, format and reason of an export.
 
@@ -126,18 +152,46 @@ class _Export:
     request: HttpRequest = field(repr=False)
     form: str
     reason: str = field(default="", repr=False)
+    problems: list[_Problem] = field(default_factory=list, init=False, repr=False)
 
     def response(self, sessions: Iterable[Session], name: str) -> HttpResponseBase:
         suffix = "md" if self.form == MARKDOWN else "jsonl"
         return _download(self.request, self.stream(sessions), name, suffix)
 
     def stream(self, sessions: Iterable[Session]) -> Iterator[bytes]:
-        """Write sessions one after another; record each before its first byte is sent."""
+        """Write sessions one after another, and what is missing as the last line."""
+        is_empty = True
+        for session in sessions:
+            for piece in self.pieces(session):
+                is_empty = False
+                yield piece
+        if is_empty:
+            self.raise_problem()
+        if self.problems and self.form == JSONL:
+            line = exact_json.dumps({"problems": [problem.as_dict() for problem in self.problems]})
+            yield f"{line}\n".encode()
+
+    def pieces(self, session: Session) -> Iterator[bytes]:
+        """Read a session to its end, record its export, and yield it; nothing if it is unreadable.
+
+        It is recorded before its first byte is sent.
+        """
         from django_agent_sessions import serving
 
-        for session in sessions:
+        with SpooledTemporaryFile(_CHUNK_SIZE) as file:
+            try:
+                file.writelines(serving.encode_in_chunks(self._write(session)))
+            except AgentSessionsError as error:
+                self.problems.append(_Problem(session, error))
+                return
             self._record(session)
-            yield from serving.encode_in_chunks(self._write(session))
+            file.seek(0)
+            yield from iter(partial(file.read, _CHUNK_SIZE), b"")
+
+    def raise_problem(self) -> None:
+        """Raise the error of the first session that could not be read, if there is one."""
+        for problem in self.problems:
+            raise problem.error
 
     def _write(self, session: Session) -> Iterator[str]:
         # It also contains the importers.
@@ -146,7 +200,13 @@ class _Export:
         if self.form == MARKDOWN:
             return interchange.export_markdown(session)
         reviews = may(self.request, *REVIEWING, session=session)
-        return interchange.export_sessions([session], using=_alias(session), reviews=reviews)
+
+        def note_lost(error: Exception) -> None:
+            self.problems.append(_Problem(session, error, rest="; the rest of it is here"))
+
+        return interchange.export_sessions(
+            [session], using=_alias(session), reviews=reviews, lost=note_lost
+        )
 
     @sensitive_variables()
     def _record(self, session: Session) -> None:
@@ -181,17 +241,29 @@ def _stream_zip(export: _Export, sessions: Iterable[Session]) -> Iterator[bytes]
     import zipfile
 
     buffer = _ZipBuffer()
+
+    def entry(name: str) -> IO[bytes]:
+        info = zipfile.ZipInfo(name, timezone.now().timetuple()[:6])
+        info.compress_type = zipfile.ZIP_DEFLATED
+        file: IO[bytes] = archive.open(info, "w", force_zip64=True)
+        return file
+
     # Sent bytes cannot be rewritten, so the sizes follow the files.
     with zipfile.ZipFile(buffer, "w") as archive:  # type: ignore[call-overload] # it need not be able to seek
         for session in sessions:
+            pieces = export.pieces(session)
+            if (first := next(pieces, None)) is None:
+                continue
             # Two session ids may result in the same safe name; the key makes it unique.
-            name = f"{_file_name(session)}_{session.pk}.md"
-            info = zipfile.ZipInfo(name, timezone.now().timetuple()[:6])
-            info.compress_type = zipfile.ZIP_DEFLATED
-            with archive.open(info, "w", force_zip64=True) as file:
-                for chunk in export.stream([session]):
-                    file.write(chunk)
+            with entry(f"{_file_name(session)}_{session.pk}.md") as file:
+                for piece in itertools.chain([first], pieces):
+                    file.write(piece)
                     yield buffer.take()
+        if not archive.filelist:
+            export.raise_problem()
+        if export.problems:
+            with entry("problems.txt") as file:
+                file.writelines(f"{problem}\n".encode() for problem in export.problems)
     yield buffer.take()
 
 

@@ -162,6 +162,8 @@ def _session(data: bytes, place: str, beside: Path | None) -> SourceSession | Sk
     except (ValueError, MemoryError):
         # Without the text of the error, which contains content.
         return Skipped(place, "it is not JSON")
+    if isinstance(line, dict) and isinstance(line.get("problems"), list):
+        return Skipped(place, "it names sessions that the export does not contain, or only in part")
     if not isinstance(line, dict) or line.get("format") != JSONL_FORMAT:
         return Skipped(place, f"it is not a session in the format {JSONL_FORMAT}")
     version = line.get("version")

@@ -106,6 +106,25 @@ def test_a_storage_that_is_down_is_said_and_the_conversation_opens(
     assert str(Blob.objects.get().pk) in caplog.text
 
 
+def test_an_export_without_the_file_of_a_binary_says_so_in_its_last_line(
+    admin_client, talker, store, stored
+):
+    store.append(talker, user(image(picture())))
+    (file,) = stored()
+    file.unlink()
+
+    answer = admin_client.post(
+        page_url("session-1").replace("change/", "export/"), {"form": "jsonl"}
+    )
+
+    session, problems = map(json.loads, b"".join(answer.streaming_content).splitlines())
+    assert session["blobs"][0]["data"] is None
+    (problem,) = problems["problems"]
+    assert problem["session_id"] == "session-1"
+    assert "missing" in problem["problem"]
+    assert problem["problem"].endswith("; the rest of it is here")
+
+
 def test_what_is_stored_is_shown_without_hashes(client, reader, talker, store):
     store.append(talker, user(image(picture(20_000)), {"novelty": {"bytes": picture(30_000)}}))
     page = shown(client, page_url("session-1"))

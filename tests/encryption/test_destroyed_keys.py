@@ -12,7 +12,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.urls import reverse
 
-from django_agent_sessions.models import DataKey, Session, SessionMessage
+from django_agent_sessions.interchange.jsonl_import import JsonLines
+from django_agent_sessions.interchange.sources import Skipped
+from django_agent_sessions.models import AuditEvent, DataKey, Session, SessionMessage
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.snapshots import SnapshotStorageStore
 from django_agent_sessions.values.records import AgentState
@@ -138,6 +140,37 @@ def test_it_is_listed_exported_by_others_and_can_be_deleted(gone, admin_client):
 
     assert deleted.status_code == 302
     assert [session.session_id for session in Session.objects.all()] == ["kept"]
+
+
+def test_an_export_of_several_has_the_others_and_says_what_is_missing(gone, admin_client, tmp_path):
+    url = reverse("admin:agent_sessions_session_changelist")
+    kept = Session.objects.only("pk").get(session_id="kept")
+
+    def export(form: str) -> bytes:
+        chosen = [str(gone.pk), str(kept.pk)]
+        data: dict[str, Any] = {"action": f"export_{form}", "_selected_action": chosen}
+        answer = admin_client.post(url, data)
+        assert answer.status_code == 200
+        return b"".join(answer.streaming_content)
+
+    lines = export("jsonl")
+    session, problems = map(json.loads, lines.splitlines())
+    assert session["session"]["session_id"] == "kept"
+    (problem,) = problems["problems"]
+    assert (problem["session"], problem["session_id"]) == (str(gone.pk), "gone")
+    assert "data key" in problem["problem"]
+
+    with zipfile.ZipFile(io.BytesIO(export("markdown"))) as archive:
+        assert archive.testzip() is None
+        assert archive.namelist() == [f"kept_{kept.pk}.md", "problems.txt"]
+        assert f"session 'gone' ({gone.pk}): data key" in archive.read("problems.txt").decode()
+    events = AuditEvent.objects.filter(action=AuditEvent.Action.EXPORTED)
+    assert [event.session for event in events] == [kept.pk, kept.pk]
+
+    path = tmp_path / "all.jsonl"
+    path.write_bytes(lines)
+    skipped = [found for found in JsonLines(path).sessions() if isinstance(found, Skipped)]
+    assert [(each.place, each.error) for each in skipped] == [("line 2", True)]
 
 
 def test_a_page_says_that_a_master_key_is_missing(gone, encrypt, admin_client):
