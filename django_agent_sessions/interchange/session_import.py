@@ -188,23 +188,19 @@ class SessionImport:
             self.target.import_branches(record, self._names(agent, place), agent.costs)
         return latest
 
-    def _names(self, agent: SourceAgent, place: str) -> dict[int, tuple[str, datetime]]:
-        found: dict[int, tuple[str, datetime]] = {}
+    def _names(self, agent: SourceAgent, place: str) -> dict[int, tuple[str | None, datetime]]:
+        found: dict[int, tuple[str | None, datetime]] = {}
         taken = {MAIN_NAME}
         for branch in agent.branches:
-            name = branch.name
+            name: str | None = branch.name
+            problem = "another branch has this name" if name in taken else ""
             try:
-                validate_id(name, "branch name")
+                taken.add(validate_id(name, "branch name"))
             except AgentSessionsError as error:
-                self.skip(f"{place}, name of branch {branch.number}", str(error))
-                name = f"branch-{branch.number}"
-            if name in taken:
-                self.skip(
-                    f"{place}, name of branch {branch.number}",
-                    "another branch has this name",
-                )
-                name = f"branch-{branch.number}"
-            taken.add(name)
+                problem = str(error)
+            if problem:
+                self.skip(f"{place}, name of branch {branch.number}", problem)
+                name = None
             found[branch.number] = (name, valid_time(branch.created_at) or self.created_at)
         return found
 

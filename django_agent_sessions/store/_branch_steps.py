@@ -102,7 +102,7 @@ def swap_with_main(
     free = free_number(using, agent)
     if former_name is None or branch_rows(using, agent).filter(name=former_name).exists():
         # A new name, because it now holds other messages than the branch that had the old name.
-        former_name = f"branch-{free}"
+        former_name = unused_name(using, agent, free)
     _move_branch(using, agent, MAIN_BRANCH, free)
     _move_branch(using, agent, number, MAIN_BRANCH)
     _keep_common_turns(using, agent.on_branch(free), start)
@@ -164,7 +164,7 @@ def insert_branch(
     kind: str,
     what: str,
 ) -> Branch:
-    name = f"branch-{number}" if name is None else validate_id(name, "branch name")
+    name = unused_name(using, agent, number) if name is None else validate_id(name, "branch name")
     taken = branch_rows(using, agent).filter(name=name).exists()
     if taken or name == MAIN_NAME:
         raise SessionConflictError(f"{what}: a branch with this name exists; choose another name")
@@ -180,6 +180,14 @@ def insert_branch(
     )
     row.save(using=using, force_insert=True)
     return row
+
+
+def unused_name(using: str, agent: AgentRecord, number: int) -> str:
+    """Return the name of a branch that was given none: ``branch-<number>``, if that is unused."""
+    name = f"branch-{number}"
+    while branch_rows(using, agent).filter(name=name).exists():
+        name += "-"
+    return name
 
 
 def find_branch_row(using: str, agent: AgentRecord, number: int, what: str) -> Branch | None:

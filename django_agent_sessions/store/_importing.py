@@ -351,17 +351,21 @@ class ImportStore(StoreOperations):
     def import_branches(
         self,
         agent: AgentRecord,
-        names: Mapping[int, tuple[str, datetime]],
+        names: Mapping[int, tuple[str | None, datetime]],
         costs: Sequence[TurnCost],
     ) -> None:
-        """Write the missing rows of side branches and of turn usage."""
+        """Write the missing rows of side branches and of turn usage.
+
+        A branch whose name is None gets one that no other has.
+        """
         what = f"importing branches of agent {agent.agent_id!r}"
 
         def write_rows(unsure: bool) -> None:
             with tracked_atomic(self.using):
                 lock_agent(self.using, agent, what)
                 existing = set(branch_rows(self.using, agent).values_list("number", flat=True))
-                for number in sorted(names.keys() - existing):
+                missing = names.keys() - existing
+                for number in sorted(missing, key=lambda one: (names[one][0] is None, one)):
                     name, created_at = names[number]
                     start = common_prefix_length(self.using, agent, MAIN_BRANCH, number)
                     row = insert_branch(

@@ -227,6 +227,24 @@ def test_two_branches_have_no_name_in_common(store, agent, name):
     assert Branch.objects.count() == 1
 
 
+@pytest.mark.parametrize("way", ["rewind", "set_aside", "switch", "create", "restore"])
+def test_a_branch_without_a_name_gets_one_that_no_other_has(store, agent, way):
+    snapshot = store.snapshots.take(agent)
+    store.append(agent, user("g"))
+    store.branches.create(agent, name="branch-3", upto=2)
+    other = store.branches.create(agent, name="other", upto=2)
+    {
+        "rewind": lambda: store.branches.rewind(agent, to=1),
+        "set_aside": lambda: store.branches.set_aside(agent, 1),
+        "switch": lambda: store.branches.switch(agent, other.number),
+        "create": lambda: store.branches.create(agent),
+        "restore": lambda: store.snapshots.restore(agent, snapshot.id),
+    }[way]()
+
+    listed = {branch.number: branch.name for branch in store.branches.list(agent)}
+    assert (listed[1], listed[3]) == ("branch-3", "branch-3-")
+
+
 def test_the_main_branch_and_those_that_are_not_there_cannot_be_deleted(store, agent):
     for number in (0, 7):
         with pytest.raises(SessionNotFoundError):

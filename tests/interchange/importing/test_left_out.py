@@ -8,10 +8,12 @@ from django_agent_sessions.interchange import import_sessions
 from django_agent_sessions.interchange.sources import (
     Skipped,
     SourceAgent,
+    SourceBranch,
     SourceMessage,
     SourceMultiAgent,
     SourceSession,
 )
+from django_agent_sessions.models import Branch
 from django_agent_sessions.values.records import AgentState
 from tests.interchange.sources import Made, said, talk, user
 
@@ -37,6 +39,26 @@ def test_a_dry_run_checks_all_and_writes_nothing(settings, store):
     settings.AGENT_SESSIONS = {"MAX_PAYLOAD_BYTES": 60}
     real = import_sessions(Made(found))
     assert real == report
+
+
+@pytest.mark.parametrize("dialect", ["strands", "openai"])
+def test_a_branch_whose_name_cannot_be_taken_gets_one_that_no_other_has(dialect):
+    names = ["branch-2", "", "idea", "idea", "main"]
+    branches = [SourceBranch(number, name) for number, name in enumerate(names, 1)]
+    found = SourceSession("s", [SourceAgent("a", dialect, said(2), branches=branches)])
+
+    report = import_sessions(Made([found]))
+
+    assert list(Branch.objects.order_by("number").values_list("number", "name")) == [
+        (1, "branch-2"),
+        (2, "branch-2-"),
+        (3, "idea"),
+        (4, "branch-4"),
+        (5, "branch-5"),
+    ]
+    assert [skipped.place for skipped in report.skipped] == [
+        f"session 's', agent 'a', name of branch {number}" for number in (2, 4, 5)
+    ]
 
 
 def test_what_cannot_be_taken_is_told_with_its_place_and_never_its_content(settings):
