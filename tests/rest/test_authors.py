@@ -35,6 +35,19 @@ def test_its_author_is_in_the_messages_of_a_session_and_alone(talk, ada, bob):
     assert client.get(f"/api/messages/{key}/").json()["author"] == str(bob.pk)
 
 
+def test_every_user_is_named_by_the_same_text(talk, ada, bob):
+    client = client_of(ada)
+    body = {"user": str(bob.pk), "role": "writer"}
+    assert client.post(f"{talk.url}participants/", body, format="json").status_code == 200
+
+    (participant,) = client.get(f"{talk.url}participants/").json()["results"]
+    message = client.get(f"{talk.url}messages/").json()["results"][-1]
+    listed = client.get("/api/sessions/").json()["results"][0]
+    assert participant["user"] == message["author"] == str(bob.pk)
+    assert participant["added_by"] == listed["owner"] == str(ada.pk)
+    assert client.get(talk.url).json()["owner"] == str(ada.pk)
+
+
 def test_the_admin_shows_its_author(client, talk, bob):
     client.force_login(staff("reader", "view_session", "read_transcript"))
     url = reverse("admin:agent_sessions_session_change", args=[talk.session.id])

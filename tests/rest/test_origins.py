@@ -228,7 +228,7 @@ def test_what_a_session_was_forked_from_is_told_to_whoever_reaches_that(api, ada
 def test_a_fork_by_others_is_the_owners_and_is_recorded(ada, api, trip):
     carol = staff("carol", "view_session", "read_transcript", "change_session", "add_session")
     made = fork(client_of(carol), trip, {}, query="?scope=all")
-    assert made["owner"] == ada.pk
+    assert made["owner"] == str(ada.pk)
     assert api.get(f"/api/sessions/{made['id']}/").status_code == 200
     event = AuditEvent.objects.get(action="forked")
     assert (event.actor, event.session) == ("carol", trip.session.id)

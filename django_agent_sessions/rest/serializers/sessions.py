@@ -50,8 +50,8 @@ class SessionRowSerializer(serializers.ModelSerializer[Session]):
     last_text = SaidSerializer(
         read_only=True, allow_null=True, help_text="The last text of the conversation."
     )
-    owner = serializers.PrimaryKeyRelatedField[Any](
-        read_only=True, allow_null=True, help_text="The user's id."
+    owner = DisplayableField(
+        source="owner_id", read_only=True, allow_null=True, help_text="The user's id."
     )
     cache_read_tokens = serializers.IntegerField(
         read_only=True, allow_null=True, help_text=_CACHE_READ
