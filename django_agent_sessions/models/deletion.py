@@ -23,6 +23,7 @@ from django.db.models import Count, F
 from django.dispatch import Signal
 
 from django_agent_sessions.models import holds
+from django_agent_sessions.models.removed_messages import last_of, remember_removed
 
 MAX_SESSIONS = 50
 """Maximum number of sessions that one transaction deletes."""
@@ -105,6 +106,18 @@ def delete_session(
             count.update(models.QuerySet.delete(batch)[1])
             # PostgreSQL would read the deleted ones again.
             messages = messages.filter(pk__lte=before_batch)
+
+
+def delete_message_rows(rows: models.QuerySet[Any]) -> DeletionResult:
+    """Delete messages of sessions that the caller has locked, with the feedback on them."""
+    feedback: Any = rows.model._meta.get_field("feedback").related_model
+    ratings = feedback._base_manager.using(rows.db)
+    ratings.filter(message__in=rows.order_by().values("pk")).delete()
+    agents: Any = rows.model._meta.get_field("agent").related_model
+    removed = last_of(rows)
+    deleted = models.QuerySet.delete(rows)
+    remember_removed(agents, rows.db, removed)
+    return deleted
 
 
 def delete_after_commit(session: Any, using: str) -> None:

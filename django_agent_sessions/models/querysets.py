@@ -30,7 +30,6 @@ from django_agent_sessions.models import deletion, holds
 from django_agent_sessions.models.functions import value_is, value_of
 from django_agent_sessions.models.last_message import last_message_columns
 from django_agent_sessions.models.lifetimes import Lifetimes
-from django_agent_sessions.models.removed_messages import last_of, remember_removed
 from django_agent_sessions.models.titles import opening_text
 from django_agent_sessions.values.ids import SessionKey
 from django_agent_sessions.values.owners import reached
@@ -306,7 +305,7 @@ class MessageQuerySet(models.QuerySet["tables.SessionMessage"]):
         with transaction.atomic(self.db):
             locked = _lock_free_sessions(self)
             first_deleted = self._first_positions()
-            deleted = self.delete_locked()
+            deleted = deletion.delete_message_rows(self)
             if deleted[0]:
                 sessions = type(locked[0])._base_manager.using(self.db)
                 keys = [session.pk for session in locked]
@@ -320,21 +319,8 @@ class MessageQuerySet(models.QuerySet["tables.SessionMessage"]):
         deleted: Any = rows.filter(pk__in=self.order_by().values("pk")).values("agent")
         return dict(deleted.annotate(first=Min("message_id")).values_list("agent", "first"))
 
-    def delete_locked(self) -> tuple[int, dict[str, int]]:
-        """Delete messages of sessions that the caller has locked, with the feedback on them."""
-        feedback: Any = self.model._meta.get_field("feedback").related_model
-        rows = feedback._base_manager.using(self.db)
-        rows.filter(message__in=self.order_by().values("pk")).delete()
-        agents: Any = self.model._meta.get_field("agent").related_model
-        removed = last_of(self)
-        deleted = super().delete()
-        remember_removed(agents, self.db, removed)
-        return deleted
-
     delete.alters_data = True  # type: ignore[attr-defined] # read by Django
     delete.queryset_only = True  # type: ignore[attr-defined] # read by Django
-    delete_locked.alters_data = True  # type: ignore[attr-defined] # read by Django
-    delete_locked.queryset_only = True  # type: ignore[attr-defined] # read by Django
 
     def conversation(self, agent: Any, branch: int = 0) -> Self:
         """Filter by agent and branch, in order of positions.

@@ -9,10 +9,9 @@ from uuid import UUID
 
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models.expressions import RawSQL
 
 from django_agent_sessions.db.vendors import database_vendor
-from django_agent_sessions.models import MessageFeedback, Session, SessionMessage
+from django_agent_sessions.models import MessageFeedback, SessionMessage
 from django_agent_sessions.models.stored_text import opened_text
 from django_agent_sessions.sql import cursors
 
@@ -109,36 +108,6 @@ def pop(using: str, agent: UUID, *, branch: int = 0) -> PoppedRow | None:
     key = _messages.pk.to_python(key)
     original = key if source is None else _messages.pk.to_python(source)
     return PoppedRow(key, original, position, opened_text(text), *map(bool, flags))
-
-
-_SHARED = {
-    "postgresql": " FOR KEY SHARE",
-    "mariadb": " LOCK IN SHARE MODE",
-    "mysql": " LOCK IN SHARE MODE",
-}
-"""The lock under which a writer reads its session's redaction epoch.
-
-Without it a statement that waits for a redaction would continue with the old epoch. It is the lock
-that a foreign key takes: it blocks no other writer, only a redaction.
-"""
-
-
-def free_at_epoch(using: str, session: UUID, epoch: int | None) -> RawSQL:
-    """Return a subquery, for ``filter(session__in=…)``.
-
-    It requires that the session is under no legal hold, and a redaction epoch if that is not None.
-    """
-    connection = connections[using]
-    quote = connection.ops.quote_name
-    same_epoch = "" if epoch is None else f" AND {quote('redaction_epoch')} = %s"
-    return RawSQL(  # noqa: S611 - names of our own columns
-        f"SELECT {quote('id')} FROM {quote(Session._meta.db_table)} WHERE {quote('id')} = %s "
-        f"AND NOT {quote('legal_hold')}{same_epoch}{_SHARED.get(database_vendor(connection), '')}",
-        [
-            Session._meta.pk.get_db_prep_save(session, connection),
-            *([] if epoch is None else [epoch]),
-        ],
-    )
 
 
 def _pop_sql(connection: BaseDatabaseWrapper) -> str:

@@ -25,7 +25,7 @@ from ._base import agent_deleted, corrupt_columns, corrupt_state
 from ._queries import conversation_length, key_at, snapshot_rows
 from ._snapshot_documents import agent_document, state_in_document, without_message_references
 from ._snapshot_records import referenced_ranges
-from .locking import lock_session, with_lock
+from .locking import Removal, lock_session, with_lock
 
 R = TypeVar("R")
 
@@ -228,11 +228,19 @@ def update_snapshot(rows: QuerySet[Snapshot], content: Mapping[str, Any], **colu
     return update_one(rows, content, **columns, revision=F("revision") + 1)
 
 
-def with_agent_lock(using: str, agent: AgentRecord, work: Callable[[Session], R], what: str) -> R:
+def with_agent_lock(
+    using: str,
+    agent: AgentRecord,
+    work: Callable[[Session], R],
+    what: str,
+    *,
+    epoch: int | None = None,
+    removes: Removal = False,
+) -> R:
     def lock() -> Session:
         return lock_agent(using, agent, what)
 
-    return with_lock(using, lock, work, what=what)
+    return with_lock(using, lock, work, what=what, epoch=epoch, removes=removes)
 
 
 def lock_agent(using: str, agent: AgentRecord, what: str) -> Session:

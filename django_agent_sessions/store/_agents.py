@@ -19,9 +19,8 @@ from django_agent_sessions.exceptions import (
     StaleSessionError,
 )
 from django_agent_sessions.models import Session, SessionAgent
-from django_agent_sessions.models.content_field import sealed_columns
 from django_agent_sessions.models.session_names import SessionName
-from django_agent_sessions.sql import lookup, message_writes
+from django_agent_sessions.sql import lookup
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import (
     AgentRecord,
@@ -241,10 +240,9 @@ class Agents(StorePart):
             lock_session_row(self.using, agent.session)
             rows, content = agent_rows(self.using).filter(pk=agent.id), _state_columns(data)
             refuse_unreadable(f"agent {agent.agent_id!r}", rows.only("session", *STATES).first())
-            free = message_writes.free_at_epoch(self.using, agent.session, epoch)
-            columns = sealed_columns(SessionAgent, agent.id, content, agent.session)
-            updated = rows.filter(session__in=free).update(**columns, updated_at=timezone.now())
-            return updated or replace_state(self.using, agent.session, rows, content, epoch=epoch)
+            return replace_state(
+                self.using, agent.session, rows, content, epoch=epoch, key=agent.id
+            )
 
         if not write(self.using, update, what=what):
             if epoch is not None and agent_rows(self.using).filter(pk=agent.id).exists():

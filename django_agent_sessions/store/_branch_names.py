@@ -20,7 +20,6 @@ from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
-    StaleSessionError,
     UnreadableStateError,
 )
 from django_agent_sessions.models import (
@@ -29,9 +28,9 @@ from django_agent_sessions.models import (
     SessionAgent,
     SessionMessage,
     TurnUsage,
+    deletion,
 )
 from django_agent_sessions.models.content_field import update_one
-from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.values.records import (
     AgentRecord,
     BranchSize,
@@ -150,28 +149,26 @@ class BranchNames(StoreOperations):
     def clear(self, agent: AgentRecord, *, epoch: int | None = None) -> int:
         """Delete all messages of an agent on all branches, and their usage; return their number."""
         what = f"clearing agent {agent.agent_id!r}"
+        branches = branch_rows(self.using, agent)
+        messages = SessionMessage.objects.using(self.using).filter(agent=agent.id).order_by()
+
+        def removes() -> bool:
+            return branches.exists() or messages.exists()
 
         def clear(session: Session) -> int:
-            if epoch is not None and session.redaction_epoch != epoch:
-                raise StaleSessionError(
-                    f"{what}: content was redacted; reload the session and retry"
-                )
-            names = list(branch_rows(self.using, agent).values_list("name", flat=True))
-            messages = SessionMessage.objects.using(self.using).filter(agent=agent.id).order_by()
-            if session.legal_hold and (names or messages.exists()):
-                refuse_if_held(session, what)
+            names = list(branches.values_list("name", flat=True))
             with recounting(self.using, agent):
-                deleted: int = messages.delete_locked()[0]
+                deleted: int = deletion.delete_message_rows(messages)[0]
             _of(self.using, TurnUsage.objects.all(), agent).delete()
             if names:
-                branch_rows(self.using, agent).delete()
+                branches.delete()
             _reserve_names(self.using, agent, names, cleared=True)
             if deleted and is_enabled():
                 delete_unreferenced(self.using, agent.session)
             return deleted
 
         try:
-            deleted = with_agent_lock(self.using, agent, clear, what)
+            deleted = with_agent_lock(self.using, agent, clear, what, epoch=epoch, removes=removes)
         except SessionNotFoundError:
             return 0
         if deleted:

@@ -17,8 +17,14 @@ from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
 )
-from django_agent_sessions.models import MAIN_BRANCH, Branch, Session, Snapshot, TurnUsage
-from django_agent_sessions.models.holds import refuse_if_held
+from django_agent_sessions.models import (
+    MAIN_BRANCH,
+    Branch,
+    Session,
+    Snapshot,
+    TurnUsage,
+    deletion,
+)
 from django_agent_sessions.values.records import AgentRecord, BranchRecord
 
 from ._agent_states import (
@@ -240,12 +246,11 @@ class Branches(StorePart):
                 agent,
                 messages,
                 replaced,
-                epoch=epoch,
                 keep_history=keep_history,
                 what=what,
             )
 
-        result = with_agent_lock(self.using, agent, compact, what)
+        result = with_agent_lock(self.using, agent, compact, what, epoch=epoch)
         on_written(self.using, agent.session, "branch")
         return result
 
@@ -312,7 +317,6 @@ class Branches(StorePart):
         what = f"deleting branch {number} of agent {agent.agent_id!r}"
 
         def delete(session: Session) -> int:
-            refuse_if_held(session, what)
             find_branch_row(self.using, agent, number, what)
             if number == MAIN_BRANCH:
                 raise SessionNotFoundError(f"{what}: the main branch cannot be deleted")
@@ -326,7 +330,7 @@ class Branches(StorePart):
                 )
             with recounting(self.using, agent):
                 rows = conversation(self.using, agent.on_branch(number)).order_by()
-                deleted: int = rows.delete_locked()[0]
+                deleted: int = deletion.delete_message_rows(rows)[0]
             for model in (Snapshot, TurnUsage):
                 of_branch = model._base_manager.using(self.using).filter(agent=agent.id)
                 of_branch.filter(branch=number).delete()
@@ -335,7 +339,7 @@ class Branches(StorePart):
                 delete_unreferenced(self.using, agent.session)
             return deleted
 
-        deleted = with_agent_lock(self.using, agent, delete, what)
+        deleted = with_agent_lock(self.using, agent, delete, what, removes=True)
         on_written(self.using, agent.session, "branch")
         return deleted
 

@@ -7,8 +7,12 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django_agent_sessions.blobs import delete_unreferenced, is_enabled
-from django_agent_sessions.exceptions import SessionConflictError, StaleSessionError
-from django_agent_sessions.models import Branch, Session
+from django_agent_sessions.exceptions import SessionConflictError
+from django_agent_sessions.models import (
+    Branch,
+    Session,
+    deletion,
+)
 from django_agent_sessions.values.records import AgentRecord, Append, BranchRecord
 
 from ._append import append_messages
@@ -17,6 +21,7 @@ from ._content_writes import increment_redaction_epoch
 from ._counters import recounting
 from ._queries import conversation
 from ._turns import forget_costs
+from .locking import may_remove
 
 
 class Compacted(NamedTuple):
@@ -33,24 +38,20 @@ def replace_end(
     messages: Sequence[Any],
     replaced: Sequence[UUID],
     *,
-    epoch: int,
     keep_history: bool,
     what: str,
 ) -> Compacted:
     """Replace the last messages of a branch, in a transaction that has locked the session."""
-    if epoch != session.redaction_epoch:
-        raise StaleSessionError(f"{what}: content was redacted; reload the session and retry")
     first = _first_replaced(using, agent, replaced, what)
     branch = None
-    # A legal hold keeps the messages in any case.
-    if keep_history or session.legal_hold:
+    if keep_history or not may_remove(session):
         kind = Branch.Kind.COMPACTED
         branch = move_to_branch(using, agent, first - 1, None, kind, what)
     else:
         forget_costs(using, agent, first)
         rows = conversation(using, agent).filter(message_id__gte=first).order_by()
         with recounting(using, agent):
-            rows.delete_locked()
+            deletion.delete_message_rows(rows)
         if is_enabled():
             delete_unreferenced(using, agent.session)
     append_messages(using, Append(agent, messages))

@@ -15,7 +15,6 @@ from django_agent_sessions.exceptions import InvalidIdError, PayloadError, Sessi
 from django_agent_sessions.models import MessageFeedback, Session, SessionMessage
 from django_agent_sessions.models.content_field import update_one
 from django_agent_sessions.models.fields import CorruptPayload
-from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.models.session_names import SessionName
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import FeedbackRecord
@@ -55,6 +54,10 @@ class Feedback(StorePart):
         masked = str(mask_on_write(displayable(comment), free=True))[:MAX_COMMENT]
         what = f"saving feedback on message {message}"
 
+        def removes() -> bool:
+            row = self._rows().filter(**key).first()
+            return row is not None and (row.value, row.comment) != (value, masked)
+
         def save(session: Session) -> FeedbackRecord:
             if not SessionMessage.objects.using(self.using).filter(pk=message).exists():
                 raise _not_found(message)
@@ -75,14 +78,14 @@ class Feedback(StorePart):
                 row.save(using=self.using, force_insert=True)
                 self._changed(session)
             elif (row.value, row.comment) != (value, masked):
-                refuse_if_held(session, what)
                 row.value, row.comment, row.updated_at = value, masked, now
                 rows = self._rows().filter(pk=row.pk)
                 update_one(rows, {"comment": masked}, value=value, updated_at=now)
                 self._changed(session)
             return _record(row)
 
-        return with_session_lock(self.using, self._session_of(message), save, what=what)
+        key_of_session = self._session_of(message)
+        return with_session_lock(self.using, key_of_session, save, what=what, removes=removes)
 
     asave = twin(save)
 
@@ -112,11 +115,11 @@ class Feedback(StorePart):
         def delete(session: Session) -> bool:
             if not rows.exists():
                 return False
-            refuse_if_held(session, what)
             self._changed(session)
             return bool(rows.delete()[0])
 
-        return with_session_lock(self.using, self._session_of(message), delete, what=what)
+        key = self._session_of(message)
+        return with_session_lock(self.using, key, delete, what=what, removes=rows.exists)
 
     adelete = twin(delete)
 

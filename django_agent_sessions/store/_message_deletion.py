@@ -15,7 +15,6 @@ from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
-    StaleSessionError,
 )
 from django_agent_sessions.models import (
     MAIN_BRANCH,
@@ -23,10 +22,10 @@ from django_agent_sessions.models import (
     Session,
     SessionAgent,
     SessionMessage,
+    deletion,
 )
 from django_agent_sessions.models.content_field import sealed_columns
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
-from django_agent_sessions.models.holds import check_none_held, refuse_if_held
 from django_agent_sessions.models.querysets import MessageQuerySet
 from django_agent_sessions.models.removed_messages import remember_removed
 from django_agent_sessions.sql import message_writes
@@ -37,7 +36,7 @@ from ._base import tracked_atomic, write
 from ._counters import recounting, subtract_messages
 from ._message_reading import log_corrupt
 from ._queries import conversation, lock_session_row, session_rows
-from .locking import lock_session, with_session_lock
+from .locking import check_removable, lock_session, removable_rows, with_session_lock
 
 
 def pop_message(using: str, agent: AgentRecord) -> PositionedPayload | None:
@@ -90,10 +89,10 @@ def _pop_row(using: str, agent: AgentRecord) -> PositionedPayload | None:
 
 def _count_and_mark(using: str, agent: AgentRecord, mark: UUID, what: str) -> bool:
     """Decrement the message counter and write the mark, in the session's row."""
-    free = session_rows(using).filter(pk=agent.session, legal_hold=False)
-    if subtract_messages(free, 1, last_write=mark, change=F("change") + 1):
+    rows = removable_rows(using, agent.session)
+    if subtract_messages(rows, 1, last_write=mark, change=F("change") + 1):
         return True
-    check_session_not_held(using, agent, what)
+    check_removable(using, agent.session, what)
     return False
 
 
@@ -132,20 +131,16 @@ def _popped_payload(
 def clear_messages(using: str, agent: AgentRecord, epoch: int | None) -> int:
     """Delete all messages of an agent's branch; return their number."""
     what = f"clearing agent {agent.agent_id!r}"
+    rows = conversation(using, agent).order_by()
 
     def clear(session: Session) -> int:
-        if epoch not in (None, session.redaction_epoch):
-            raise StaleSessionError(f"{what}: content was redacted; reload the session and retry")
-        rows = conversation(using, agent).order_by()
-        if session.legal_hold and rows.exists():
-            refuse_if_held(session, what)
         messages = SessionMessage.objects.using(using).filter(agent=agent.id)
         if messages.exclude(branch=agent.branch).exists():
             with recounting(using, agent):
-                deleted: int = rows.delete_locked()[0]
+                deleted: int = deletion.delete_message_rows(rows)[0]
         else:
             errors = rows.filter(has_error=True).count() if session.error_count else 0
-            if deleted := rows.delete_locked()[0]:
+            if deleted := deletion.delete_message_rows(rows)[0]:
                 subtract_messages(session_rows(using).filter(pk=agent.session), deleted, errors)
         has_window = dialects.get(agent.dialect).has_windows and agent.branch == MAIN_BRANCH
         if deleted and has_window:
@@ -161,7 +156,9 @@ def clear_messages(using: str, agent: AgentRecord, epoch: int | None) -> int:
         return deleted
 
     try:
-        deleted = with_session_lock(using, agent.session, clear, what=what)
+        deleted = with_session_lock(
+            using, agent.session, clear, what=what, epoch=epoch, removes=rows.exists
+        )
     except SessionNotFoundError:
         return 0
     if deleted:
@@ -176,20 +173,18 @@ def delete_messages(using: str, agent: AgentRecord, keys: Collection[UUID]) -> i
     the positions of others.
     """
     what = f"deleting messages of agent {agent.agent_id!r}"
+    rows = SessionMessage.objects.using(using).filter(agent=agent.id).order_by()
+    named = rows.filter(pk__in=keys)
 
     def delete(session: Session) -> int:
-        rows = SessionMessage.objects.using(using).filter(agent=agent.id).order_by()
-        named = rows.filter(pk__in=keys).values_list("id", "source")
-        originals = {source or key for key, source in named}
+        originals = {source or key for key, source in named.values_list("id", "source")}
         doomed = rows.filter(Q(pk__in=originals) | Q(source__in=originals))
         positions = _positions_by_branch(doomed)
         if not positions:
             return 0
-        if session.legal_hold:
-            refuse_if_held(session, what)
         session_rows(using).filter(pk=agent.session).update(change=F("change") + 1)
         with recounting(using, agent):
-            doomed.delete_locked()
+            deletion.delete_message_rows(doomed)
         for branch, gone in positions.items():
             _close_gaps(rows.filter(branch=branch), gone)
         if MAIN_BRANCH in positions:
@@ -198,7 +193,7 @@ def delete_messages(using: str, agent: AgentRecord, keys: Collection[UUID]) -> i
             delete_unreferenced(using, agent.session)
         return len(originals)
 
-    deleted = with_session_lock(using, agent.session, delete, what=what)
+    deleted = with_session_lock(using, agent.session, delete, what=what, removes=named.exists)
     if deleted:
         on_written(using, agent.session, "clear")
     return deleted
@@ -224,9 +219,3 @@ def _close_gaps(rows: MessageQuerySet, gone: Sequence[int]) -> None:
     for number, (start, end) in enumerate(pairwise([*gone, last + 1]), 1):
         moved = rows.filter(message_id__gt=start + away, message_id__lt=end + away)
         moved.update(message_id=F("message_id") - (away + number))
-
-
-def check_session_not_held(using: str, agent: AgentRecord, what: str) -> None:
-    """Raise LegalHoldError if the session is under legal hold."""
-    held = Session.objects.using(using).filter(pk=agent.session, legal_hold=True)
-    check_none_held(held, what)

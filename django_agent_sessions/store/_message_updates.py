@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, QuerySet, Subquery, Value
+from django.db.models import F, OuterRef, QuerySet, Subquery, Value
 
 from django_agent_sessions.blobs import Uploads, is_enabled, update_references
 from django_agent_sessions.content import codec
@@ -15,11 +15,10 @@ from django_agent_sessions.values.records import AgentRecord
 
 from ._base import tracked_atomic
 from ._counters import recounting
-from ._held_copies import keep_messages, lock_without_key
+from ._held_copies import overwrite_message
 from ._queries import lock_session_row
 from ._rows import MessageRow
 
-_UNDER_HOLD = Exists(Session.objects.filter(pk=OuterRef("session"), legal_hold=True))
 _SESSION_CHANGE = Subquery(Session.objects.filter(pk=OuterRef("session")).values("change"))
 
 
@@ -53,16 +52,10 @@ def _replace(
 def _replace_version(
     using: str, agent: AgentRecord, rows: QuerySet[SessionMessage], row: MessageRow
 ) -> int:
-    """Replace one message; under legal hold, keep a copy of what it was."""
-    if updated := _write(rows.exclude(_UNDER_HOLD), row, agent.session):
-        return updated
-    with tracked_atomic(using):
-        lock_without_key(using, agent.session)
-        if (key := rows.values_list("pk", flat=True).first()) is None:
-            return 0
-        if rows.filter(_UNDER_HOLD).exists():
-            keep_messages(using, [key])
+    def overwrite(rows: QuerySet[SessionMessage]) -> int:
         return _write(rows, row, agent.session)
+
+    return overwrite_message(using, agent.session, rows, overwrite)
 
 
 def _write(rows: QuerySet[SessionMessage], row: MessageRow, session: UUID) -> int:

@@ -254,9 +254,9 @@ class Messages(StorePart):
         def update(unsure: bool) -> int:
             # Slow uploads run before the locks are taken.
             with uploads.attempt():
-                return update_locked()
+                return replace()
 
-        def update_locked() -> int:
+        def replace() -> int:
             lock_session_row(self.using, agent.session)
             with nullcontext() if epoch is None else tracked_atomic(self.using):
                 # A redaction locks the same row first, so it runs before or after this.

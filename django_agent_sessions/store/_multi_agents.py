@@ -14,10 +14,9 @@ from django.utils import timezone
 
 from django_agent_sessions.exceptions import SessionConflictError, StaleSessionError
 from django_agent_sessions.models import SessionMultiAgent
-from django_agent_sessions.models.content_field import update_one
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.session_names import SessionName
-from django_agent_sessions.sql import lookup, message_writes
+from django_agent_sessions.sql import lookup
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import (
     MultiAgentRecord,
@@ -177,7 +176,6 @@ class MultiAgents(StorePart):
         state = mask_on_write(state)
         check_values_size(self.using, state)
         what = f"updating orchestrator {multi_agent_id!r}"
-        free = message_writes.free_at_epoch(self.using, record.id, epoch)
         content = {"state": state}
 
         with_nodes = has_node_messages(state)
@@ -186,9 +184,7 @@ class MultiAgents(StorePart):
             with tracked_atomic(self.using) if with_nodes else nullcontext():
                 lock_session_row(self.using, record.id)
                 stored = readable_orchestrator(rows)
-                updated = update_one(
-                    rows.filter(session__in=free), content, updated_at=timezone.now()
-                ) or replace_state(self.using, record.id, rows, content, epoch=epoch)
+                updated = replace_state(self.using, record.id, rows, content, epoch=epoch)
                 if updated and with_nodes:
                     append_node_messages(self.using, record, multi_agent_id, state, before=stored)
             return updated

@@ -22,7 +22,6 @@ from django_agent_sessions.models import (
     StoredObject,
     StoredPart,
 )
-from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.models.querysets import begins_with
 from django_agent_sessions.models.session_names import SessionName, name_in_errors
 from django_agent_sessions.models.timeline import object_digest
@@ -35,6 +34,7 @@ from ._object_bytes import read_bytes, write_bytes
 from ._queries import lock_session_row
 from ._session_names import require_session
 from ._store import StoreOperations
+from .locking import lock_session
 
 _MAX_KEY_LENGTH = 700
 
@@ -77,7 +77,7 @@ class ObjectStore(StoreOperations):
                     ).save(using=self.using, force_insert=True)
                 else:
                     if row is not None and self.read_object(key, session=row) != data:
-                        self._refuse_if_held(row.id)
+                        lock_session(self.using, row.id, removes=True)
                     rows.update(size=len(data), revision=F("revision") + 1, updated_at=now)
                 write_bytes(self.using, stored, data)
 
@@ -96,7 +96,7 @@ class ObjectStore(StoreOperations):
         def delete(unsure: bool) -> bool:
             with tracked_atomic(self.using):
                 if row is not None:
-                    self._refuse_if_held(row.id)
+                    lock_session(self.using, row.id, removes=True)
                 stored = self._stored().filter(digest=digest).values_list("pk", flat=True).first()
                 if stored is None:
                     return unsure
@@ -157,11 +157,6 @@ class ObjectStore(StoreOperations):
             .exclude(dialect__in=(STRANDS, STRANDS_NODE))
             .exists()
         )
-
-    def _refuse_if_held(self, session: UUID) -> None:
-        row = Session.objects.using(self.using).filter(pk=session).select_for_update().first()
-        if row is not None:
-            refuse_if_held(row)
 
     def _place(
         self, key: str, session: SessionName | None

@@ -73,11 +73,10 @@ class OrchestratorSnapshotStore(SnapshotFinder):
                     multi_agent=key, snapshot_id=LATEST_SNAPSHOT_ID
                 )
             else:
-                before, replaced = readable_orchestrator(agents), rows.first()
-                refuse_unreadable(f"a snapshot of orchestrator {multi_agent_id!r}", replaced)
-                if session.legal_hold:
-                    keep(self.using, session.pk, agents.first(), {"state": state})
-                    keep(self.using, session.pk, replaced, {"document": document})
+                before = readable_orchestrator(agents)
+                refuse_unreadable(f"a snapshot of orchestrator {multi_agent_id!r}", rows.first())
+                keep(self.using, session, agents, {"state": state})
+                keep(self.using, session, rows, {"document": document})
                 if has_node_messages(state):
                     append_node_messages(self.using, session, multi_agent_id, state, before=before)
                 new_state = sealed_columns(SessionMultiAgent, key, {"state": state}, session.pk)

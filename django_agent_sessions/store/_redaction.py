@@ -18,7 +18,7 @@ from django_agent_sessions.values.records import AgentRecord
 
 from ._content_writes import increment_redaction_epoch, replace_messages
 from ._held_copies import keep, keep_messages
-from ._queries import conversation
+from ._queries import conversation, session_rows
 from ._rows import MessageRow
 from ._statement_sizes import check_statement_size
 from ._variants import MessageRef, replace_variants
@@ -73,15 +73,14 @@ def redact_at(
         )
         uploads.store()
         messages = [(key, revision, row) for key, revision, _ in copies]
-        if session.legal_hold:
-            keep_messages(using, [key for key, _, _ in messages])
-            if session.title_derived:
-                keep(using, session.pk, session, {"title": ""})
+        keep_messages(using, session, [key for key, _, _ in messages])
+        if session.title_derived:
+            keep(using, session, session_rows(using).filter(pk=session.pk), {"title": ""})
         number = session.change + 1
         replace_messages(using, messages, event, change=number)
         update_references(using, agent.session, [key for key, _, _ in copies])
         refs = [ref for _, _, ref in copies]
-        replace_variants(using, agent.session, refs, held=session.legal_hold)
+        replace_variants(using, session, refs)
         return increment_redaction_epoch(using, session, row.created_at)
 
     return with_lock(using, lock, redact, what=what, around=attempt)

@@ -20,7 +20,6 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.content_field import sealed_columns
-from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.models.querysets import groups_of_keys
 from django_agent_sessions.models.session_names import SessionName, name_in_errors
 from django_agent_sessions.sql import lookup
@@ -48,7 +47,7 @@ from ._forks import copy_session
 from ._mask_on_write import prepare_metadata, prepare_title
 from ._queries import session_rows
 from ._session_names import find_key, require_session
-from .locking import lock_session
+from .locking import check_removal, lock_session
 
 
 class SessionChanges(TypedDict, total=False):
@@ -93,14 +92,12 @@ def _check_types(changes: SessionChanges) -> None:
             raise PayloadError(f"{name} is a datetime or None, not {type(value).__name__}")
 
 
-def _check_change_of_held_session(session: Session, columns: Mapping[str, Any]) -> None:
-    """Raise if an update would replace a title or metadata under legal hold."""
-    protected = ("title", "metadata")
-    lost = [
-        name for name in protected if name in columns and columns[name] != getattr(session, name)
-    ]
-    if any(getattr(session, name) for name in lost):
-        refuse_if_held(session, f"replacing {' and '.join(lost)}")
+def _check_replacement(session: Session, columns: Mapping[str, Any]) -> None:
+    """Raise if an update would replace a title or metadata that the session must keep."""
+    words = ("title", "metadata")
+    lost = [name for name in words if name in columns and columns[name] != getattr(session, name)]
+    removes = any(getattr(session, name) for name in lost)
+    check_removal(session, removes, f"replacing {' and '.join(lost)}")
 
 
 class Sessions(StorePart):
@@ -162,7 +159,7 @@ class Sessions(StorePart):
                 row = self._context.sessions().select_for_update().filter(pk=key).first()
                 if row is None:
                     raise self._context.not_found(session)
-                _check_change_of_held_session(row, columns)
+                _check_replacement(row, columns)
                 for name, value in columns.items():
                     # A session that is archived already keeps its first `archived_at`.
                     if not (name == "archived_at" and value and row.archived_at):

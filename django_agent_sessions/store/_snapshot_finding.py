@@ -10,7 +10,6 @@ from django.db import connections
 from django.db.models import F, Q, QuerySet
 
 from django_agent_sessions.models import Session, Snapshot
-from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.models.querysets import begins_with, key_condition
 
 from ._agent_states import LATEST_SNAPSHOT_ID
@@ -80,8 +79,7 @@ class SnapshotFinder(StoreOperations):
                 if found is None:
                     return unsure
                 key, owner = found
-                if (session := lock_session(self.using, owner)) is not None:
-                    refuse_if_held(session, what)
+                lock_session(self.using, owner, removes=True, what=what)
                 session_rows(self.using).filter(pk=owner).update(change=F("change") + 1)
                 return bool(Snapshot.objects.using(self.using).filter(pk=key).delete()[0])
 

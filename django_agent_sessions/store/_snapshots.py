@@ -50,7 +50,7 @@ class SnapshotStore(SnapshotReader):
                 saving = plan(head)
                 overwriting = secure_delete(self.using) if saving.updated else None
                 with overwriting or contextlib.nullcontext():
-                    return self._save(head, snapshot_id, saving, held=session.legal_hold)
+                    return self._save(session, head, snapshot_id, saving)
             except StaleSessionError:
                 raise
             except SessionConflictError as error:
@@ -72,7 +72,7 @@ class SnapshotStore(SnapshotReader):
         return SaveState(session.pk, session.redaction_epoch, agent, revision, self.last_row(agent))
 
     def _save(
-        self, head: SaveState, snapshot_id: str, saving: SnapshotWrite, *, held: bool
+        self, session: Session, head: SaveState, snapshot_id: str, saving: SnapshotWrite
     ) -> SaveState:
         agent = head.agent
         last, revision = head.last, head.revision
@@ -87,11 +87,9 @@ class SnapshotStore(SnapshotReader):
         usage = Usage()
         if saving.appended:
             last, usage = self._append(agent, last, saving.appended)
-        replaced = snapshot_rows(self.using, agent).filter(snapshot_id=snapshot_id).first()
-        refuse_unreadable(f"a snapshot of agent {agent.agent_id!r}", replaced)
-        if held:
-            content = {"document": document, "messages": messages}
-            keep(self.using, head.session, replaced, content)
+        replaced = snapshot_rows(self.using, agent).filter(snapshot_id=snapshot_id)
+        refuse_unreadable(f"a snapshot of agent {agent.agent_id!r}", replaced.first())
+        keep(self.using, session, replaced, {"document": document, "messages": messages})
         self._write_row(head, snapshot_id, saving.length, last, document, messages)
         if snapshot_id == LATEST_SNAPSHOT_ID:
             revision = 0 if revision is None else revision + 1

@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from django_agent_sessions.content import codec
-from django_agent_sessions.models import MAIN_BRANCH, SessionAgent, Snapshot
+from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, Snapshot
 from django_agent_sessions.models.content_columns import ContentKind, content_columns_of
 from django_agent_sessions.models.content_field import sealed_columns
 from django_agent_sessions.models.stored_text import StoredText
@@ -90,18 +90,16 @@ def position_range(ref: MessageRef) -> list[int]:
     return [ref.position, ref.position + 1]
 
 
-def replace_variants(
-    using: str, session: UUID, refs: Collection[MessageRef], *, held: bool = False
-) -> int:
-    """Replace the variants of messages with references, in the caller's transaction.
+def replace_variants(using: str, session: Session, refs: Collection[MessageRef]) -> int:
+    """Replace the variants of messages with references, in the transaction of the session's lock.
 
-    With ``held``, the session is under legal hold, which keeps a copy of them.
+    Under legal hold, a copy of them is kept.
     """
     wanted = set(refs)
     changed = 0
     agents = {ref.agent for ref in wanted if ref.agent and ref.branch == MAIN_BRANCH}
-    windows = _batches(agents_with_windows(using, session).filter(pk__in=agents))
-    snapshots = _batches(snapshots_with_variants(using, session))
+    windows = _batches(agents_with_windows(using, session.pk).filter(pk__in=agents))
+    snapshots = _batches(snapshots_with_variants(using, session.pk))
     for row in chain.from_iterable(chain(windows, snapshots)):
         column = variants_column(row)
         before = getattr(row, column)
@@ -113,10 +111,9 @@ def replace_variants(
         ]
         if after != items:
             new = {column: with_references(before, after)}
-            if held:
-                keep(using, session, row, new)
             rows = type(row).objects.using(using).filter(pk=row.pk)
-            columns = sealed_columns(type(row), row.pk, new, session)
+            keep(using, session, rows, new)
+            columns = sealed_columns(type(row), row.pk, new, session.pk)
             changed += rows.update(**columns, updated_at=timezone.now())
     return changed
 

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
 from django.db.models import F
 
-from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
-from django_agent_sessions.models import Session
+from django_agent_sessions.exceptions import (
+    SessionConflictError,
+    SessionNotFoundError,
+    StaleSessionError,
+)
+from django_agent_sessions.models import Session, holds
+from django_agent_sessions.models.querysets import SessionQuerySet
 from django_agent_sessions.values.ids import new_id
 
 from ._base import in_caller_transaction, tracked_atomic, write
 
 __all__ = [
+    "Removal",
+    "check_removal",
     "in_caller_transaction",
     "lock_session",
     "tracked_atomic",
@@ -27,17 +34,52 @@ __all__ = [
 
 R = TypeVar("R")
 
+Removal: TypeAlias = bool | Callable[[], bool]
+"""Whether a change removes or replaces what a session has; a function is called with its lock."""
 
-def lock_session(using: str, session: UUID, *, without: Sequence[str] = ()) -> Session | None:
+
+def may_remove(session: Session) -> bool:
+    """Return whether what a locked session has may be removed: not under legal hold."""
+    return not session.legal_hold
+
+
+def check_removal(session: Session, removes: Removal, what: str = "") -> None:
+    """Raise ``LegalHoldError`` if a change removes what a locked session must keep."""
+    if not may_remove(session) and (removes() if callable(removes) else removes):
+        raise holds.legal_hold_error([session], what)
+
+
+def removable_rows(using: str, session: UUID) -> SessionQuerySet:
+    """Return the row of the session, to be locked by an update; none under legal hold."""
+    return Session.objects.using(using).filter(pk=session).not_held()
+
+
+def check_removable(using: str, session: UUID, what: str) -> None:
+    """Raise ``LegalHoldError`` if the hold is why ``removable_rows`` returned none."""
+    holds.check_none_held(Session.objects.using(using).filter(pk=session), what)
+
+
+def lock_session(
+    using: str,
+    session: UUID,
+    *,
+    without: Sequence[str] = (),
+    removes: Removal = False,
+    what: str = "",
+) -> Session | None:
     """Lock the session's row until the transaction ends, and return it; None if it was deleted.
 
-    Columns that are listed in ``without`` are not read.
+    Columns that are listed in ``without`` are not read. Raises ``LegalHoldError`` as
+    :func:`check_removal` does.
 
     A writer that passes its redaction epoch also locks this row, so it commits before this
     transaction or sees the new epoch.
     """
     rows = Session.objects.using(using).select_for_update().defer(*without)
-    return rows.filter(pk=session).first()
+    row = rows.filter(pk=session).first()
+    if row is not None:
+        check_removal(row, removes, what)
+    return row
 
 
 def with_lock(
@@ -46,6 +88,8 @@ def with_lock(
     work: Callable[[Session], R],
     *,
     what: str,
+    epoch: int | None = None,
+    removes: Removal = False,
     savepoint: bool = True,
     around: Callable[[], AbstractContextManager[Any]] = nullcontext,
     changed: Callable[[R], bool] = lambda result: True,
@@ -53,7 +97,9 @@ def with_lock(
 ) -> R:
     """Run ``work`` once with the session's row locked; retry as :func:`~.base.write` does.
 
-    A change that is ``counted`` increases the session's change number.
+    A change that is ``counted`` increases the session's change number. Without the session's
+    redaction ``epoch``, ``StaleSessionError`` is raised. What ``removes`` is refused under legal
+    hold.
 
     If the connection is lost during the commit, its outcome is unknown. The transaction therefore
     writes a unique mark into the session's row, and a retry looks for it first.
@@ -74,6 +120,11 @@ def with_lock(
                     f"{what}: the connection was lost and the outcome is unknown; reload the "
                     "session before trying again"
                 )
+            if epoch not in (None, session.redaction_epoch):
+                raise StaleSessionError(
+                    f"{what}: content was redacted; reload the session and retry"
+                )
+            check_removal(session, removes, what)
             result = work(session)
             if changed(result):
                 unconfirmed = (last_write, result)
@@ -91,6 +142,8 @@ def with_session_lock(
     work: Callable[[Session], R],
     *,
     what: str,
+    epoch: int | None = None,
+    removes: Removal = False,
     savepoint: bool = True,
 ) -> R:
     """Run ``work`` as :func:`with_lock` does, for a session given by its primary key."""
@@ -100,4 +153,6 @@ def with_session_lock(
             raise SessionNotFoundError(f"{what}: the session was deleted")
         return row
 
-    return with_lock(using, lock, work, what=what, savepoint=savepoint)
+    return with_lock(
+        using, lock, work, what=what, epoch=epoch, removes=removes, savepoint=savepoint
+    )
