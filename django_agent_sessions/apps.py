@@ -34,7 +34,7 @@ class AgentSessionsConfig(AppConfig):
             encryption,
         )
         from django_agent_sessions.db import sqlite_secure_delete, transaction_join, workers
-        from django_agent_sessions.models import Session, fixtures
+        from django_agent_sessions.models import Session, SessionAgent, fixtures
         from django_agent_sessions.models.content_columns import content_models
         from django_agent_sessions.models.deletion import session_tombstoned
         from django_agent_sessions.sql import sqlite_deletions
@@ -53,11 +53,12 @@ class AgentSessionsConfig(AppConfig):
         connection_created.connect(sqlite_deletions.watch, dispatch_uid="agent_sessions_deletions")
         _turn_telemetry_on()
         _register_session_admin()
-        session_tombstoned.connect(_record_deletion, Session, dispatch_uid="agent_sessions")
+        session_tombstoned.connect(_before_batch, Session, dispatch_uid="agent_sessions")
         # By its label, because a project's user model may be loaded later.
         pre_delete.connect(_before_user, settings.AUTH_USER_MODEL, dispatch_uid="agent_sessions")
         post_delete.connect(_after_user, settings.AUTH_USER_MODEL, dispatch_uid="agent_sessions")
-        pre_delete.connect(_before_deletion, Session, dispatch_uid="agent_sessions")
+        pre_delete.connect(_before_session, Session, dispatch_uid="agent_sessions")
+        pre_delete.connect(_before_agent, SessionAgent, dispatch_uid="agent_sessions")
         for model in content_models():
             pre_save.connect(fixtures.seal_loaded_row, model, dispatch_uid="agent_sessions_load")
 
@@ -65,19 +66,25 @@ class AgentSessionsConfig(AppConfig):
 # What follows a deletion is imported with the first one, so that every process starts sooner.
 
 
-def _record_deletion(**kwargs: Any) -> None:
-    from django_agent_sessions.governance import legal_hold
+def _before_batch(**kwargs: Any) -> None:
+    from django_agent_sessions.governance import deletion_record
 
-    legal_hold.record_deletion(**kwargs)
+    deletion_record.before_batch(**kwargs)
 
 
-def _before_deletion(**kwargs: Any) -> None:
+def _before_session(**kwargs: Any) -> None:
     from django_agent_sessions.blobs.blob_rows import before_session_deletion
-    from django_agent_sessions.governance import legal_hold
+    from django_agent_sessions.governance import deletion_record
 
-    # In this order: a session under legal hold must keep its files.
-    legal_hold.check_and_record_deletion(**kwargs)
+    # In this order: a session that must be kept must keep its files.
+    deletion_record.before_session(**kwargs)
     before_session_deletion(**kwargs)
+
+
+def _before_agent(**kwargs: Any) -> None:
+    from django_agent_sessions.governance import deletion_record
+
+    deletion_record.before_agent(**kwargs)
 
 
 def _before_user(**kwargs: Any) -> None:

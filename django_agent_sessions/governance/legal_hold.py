@@ -9,13 +9,10 @@ from uuid import UUID
 from django.db.models import F
 from django.utils import timezone
 
-from django_agent_sessions import audit, signals
+from django_agent_sessions import audit
 from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
-from django_agent_sessions.db.write_hooks import send_after_commit
 from django_agent_sessions.models import AuditEvent, HeldCopy, Session
-from django_agent_sessions.models.deletion import ENCRYPTED, TOMBSTONE_NAMESPACE, LockedSessions
-from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.models.session_names import SessionName, session_key
 from django_agent_sessions.sql.triggers import permit_change
 
@@ -70,54 +67,10 @@ def set_locked(sessions: Sequence[Session], held: bool, *, using: str) -> None:
         _delete_copies(keys, using)
 
 
-def check_and_record_deletion(
-    instance: Session, using: str, origin: Any = None, **kwargs: Any
-) -> None:
-    """Reject the deletion of a session under legal hold and record any other; for ``pre_delete``.
-
-    Every deletion by the ORM sends this signal, including a cascade from the owner. A session that
-    was marked for deletion before has been recorded then.
-    """
-    if isinstance(origin, LockedSessions):
-        return
-    row: Session | None = instance
-    if origin is not instance:
-        # Lock the row, so that no other process can put it under hold before it is deleted.
-        # Deletions that begin with the session have locked it.
-        rows = Session.objects.using(using).select_for_update().defer(*ENCRYPTED)
-        row = rows.order_by().filter(pk=instance.pk).first()
-    if row is not None:
-        refuse_if_held(row)
-        record_deletion(row, using)
-
-
-def record_deletion(instance: Session, using: str, **kwargs: Any) -> None:
-    """Record the deletion, with its first batch; a receiver of ``session_tombstoned`` too."""
-    if instance.namespace != TOMBSTONE_NAMESPACE:
-        details = {"messages": instance.message_count}
-        audit.record_checked(
-            AuditEvent.Action.DELETED, session=instance.pk, details=details, using=using
-        )
-        signal_deletion(instance, using)
-
-
-def signal_deletion(session: Session, using: str) -> None:
-    """Send ``session_deleted`` when the deletion is committed."""
-    send_after_commit(
-        signals.session_deleted,
-        using,
-        session=session.pk,
-        namespace=session.namespace,
-        scope=session.scope,
-        session_id=session.session_id,
-        count=session.message_count,
-    )
-
-
 def _set(
     session: SessionName, held: bool, *, reason: str | None, actor: Any, using: str | None
 ) -> bool:
-    # Here, because it loads the store, and Django's start loads this module for its receiver.
+    # Here, because it loads the store, and Django's start loads this module for the admin.
     from .session_change import change
 
     pk = session_key(session, using)

@@ -48,7 +48,7 @@ from django_agent_sessions.store.locking import tracked_atomic, write
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import EVERYBODY, Reach
 
-from .legal_hold import signal_deletion
+from .deletion_record import signal_deletion
 
 __all__ = ["DeletionDate", "Doomed", "PruneReport", "Rule", "deletion_date", "prune"]
 
@@ -254,7 +254,7 @@ class _Run:
             yield from self.lifetimes.named
 
     def _delete_sessions(self, rule: Rule, condition: Q) -> None:
-        rows = self._sessions().filter(condition, legal_hold=False)
+        rows = self._sessions().filter(condition).not_held()
         ordered = rows.order_by(rule.column, "pk")
         columns = ("pk", rule.column)
         page = list(ordered.values_list(*columns)[:_PAGE])

@@ -1,6 +1,6 @@
 """Delete a session for a user: locked, refused under legal hold, and recorded.
 
-The audit event is written by the receiver of ``pre_delete`` in :mod:`.legal_hold`, because the ORM
+The audit event is written by the receiver of ``pre_delete`` in :mod:`.deletion_record`: the ORM
 deletes sessions too: querysets in batches, and cascades from an owner.
 """
 
@@ -17,7 +17,7 @@ from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import AuditEvent, Session, deletion
 from django_agent_sessions.models.session_names import SessionName, session_key
 
-from .legal_hold import signal_deletion
+from .deletion_record import signal_deletion
 from .session_change import SessionChange, change
 
 

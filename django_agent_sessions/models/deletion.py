@@ -40,8 +40,8 @@ ENCRYPTED = ("title", "metadata")
 _BESIDE_MESSAGES = ("feedback", "notes", "labels", "review", "participants", "share_links")
 
 session_tombstoned = Signal()
-"""Sent in each transaction that deletes only some messages of a session, which is locked and not
-under legal hold; arguments as of ``pre_delete``. The first one makes it a tombstone."""
+"""Sent in each transaction that deletes only some messages of a session, which is locked;
+arguments as of ``pre_delete``. The first one makes it a tombstone."""
 
 
 DeletionResult: TypeAlias = tuple[int, dict[str, int]]
@@ -122,7 +122,6 @@ def delete_message_rows(rows: models.QuerySet[Any]) -> DeletionResult:
 
 def delete_after_commit(session: Any, using: str) -> None:
     """Delete a session, which the open transaction has locked; a large one after the commit."""
-    holds.refuse_if_held(session)
     row = type(session)._base_manager.using(using).filter(pk=session.pk)
     if _key_before_batch(_messages(row.model, using).filter(session=session.pk)) is None:
         session.delete(using=using)
@@ -131,12 +130,17 @@ def delete_after_commit(session: Any, using: str) -> None:
         transaction.on_commit(functools.partial(delete_session, row), using)
 
 
+def tombstones(sessions: models.QuerySet[Any]) -> models.QuerySet[Any]:
+    """Return what interrupted deletions left, and :func:`delete_tombstones` deletes."""
+    rows: Any = sessions.model._default_manager.using(sessions.db)
+    left: models.QuerySet[Any] = rows.filter(namespace=TOMBSTONE_NAMESPACE).not_held()
+    return left
+
+
 def delete_tombstones(sessions: models.QuerySet[Any]) -> int:
     """Delete what interrupted deletions left; return the number of sessions."""
     rows = sessions.model._base_manager.using(sessions.db)
-    keys = [
-        *rows.filter(namespace=TOMBSTONE_NAMESPACE, legal_hold=False).values_list("pk", flat=True)
-    ]
+    keys = [*tombstones(sessions).order_by().values_list("pk", flat=True)]
     for key in keys:
         delete_session(rows.filter(pk=key))
     return len(keys)

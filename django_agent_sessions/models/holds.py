@@ -49,3 +49,15 @@ def check_none_held(
             break
     if held:
         raise legal_hold_error(list(held.values()), what)
+
+
+def lock_sessions_of(rows: models.QuerySet[Any]) -> list[Session]:
+    """Lock the sessions of some rows; raise ``LegalHoldError`` if one is under legal hold."""
+    sessions: Any = rows.model._meta.get_field("session").related_model
+    found = sessions._base_manager.using(rows.db).filter(pk__in=rows.order_by().values("session"))
+    # Locked first, so that none is put under legal hold meanwhile. Not the title and metadata,
+    # whose key may have been destroyed.
+    locked = list(found.order_by("pk").select_for_update().only("session_id", "legal_hold"))
+    if held := [session for session in locked if session.legal_hold]:
+        raise legal_hold_error(held)
+    return locked

@@ -203,7 +203,7 @@ class SessionQuerySet(models.QuerySet["tables.Session"]):
             lifetimes: By default those of ``AGENT_SESSIONS["RETENTION"]``.
         """
         condition = (lifetimes or Lifetimes.from_settings()).due(now or timezone.now())
-        rows = self.filter(condition, legal_hold=False)
+        rows = self.filter(condition).not_held()
         return rows.exclude(namespace=deletion.TOMBSTONE_NAMESPACE)
 
     def namespaces(self) -> Iterator[str]:
@@ -256,37 +256,6 @@ def _compare_row(
     )
 
 
-def _lock_free_sessions(rows: models.QuerySet[Any]) -> list[tables.Session]:
-    """Lock the sessions of some rows; raise ``LegalHoldError`` if one is under legal hold."""
-    sessions: Any = rows.model._meta.get_field("session").related_model
-    found = sessions._base_manager.using(rows.db).filter(pk__in=rows.order_by().values("session"))
-    # Locked first, so that none is put under legal hold meanwhile. Not the title and metadata,
-    # whose key may have been destroyed.
-    locked = list(found.order_by("pk").select_for_update().only("session_id", "legal_hold"))
-    if held := [session for session in locked if session.legal_hold]:
-        raise holds.legal_hold_error(held)
-    return locked
-
-
-class AgentQuerySet(models.QuerySet["tables.SessionAgent"]):
-    """Agents."""
-
-    def delete(self) -> tuple[int, dict[str, int]]:
-        """Delete the agents with their messages, unless a session is under legal hold.
-
-        Raises:
-            LegalHoldError: A session is under legal hold; nothing was deleted.
-        """
-        if self.query.is_sliced:
-            return super().delete()  # Django raises its own error.
-        with transaction.atomic(self.db):
-            _lock_free_sessions(self)
-            return super().delete()
-
-    delete.alters_data = True  # type: ignore[attr-defined] # read by Django
-    delete.queryset_only = True  # type: ignore[attr-defined] # read by Django
-
-
 class MessageQuerySet(models.QuerySet["tables.SessionMessage"]):
     """Messages."""
 
@@ -303,7 +272,7 @@ class MessageQuerySet(models.QuerySet["tables.SessionMessage"]):
         if self.query.is_sliced:
             return super().delete()  # Django raises its own error.
         with transaction.atomic(self.db):
-            locked = _lock_free_sessions(self)
+            locked: list[tables.Session] = holds.lock_sessions_of(self)
             first_deleted = self._first_positions()
             deleted = deletion.delete_message_rows(self)
             if deleted[0]:

@@ -102,8 +102,11 @@ class Command(StoppableCommand):
 
     def _finish_deletions(self, using: str, *, dry_run: bool) -> None:
         sessions = Session.objects.using(using)
-        interrupted = sessions.filter(namespace=deletion.TOMBSTONE_NAMESPACE, legal_hold=False)
-        count = interrupted.count() if dry_run else deletion.delete_tombstones(sessions)
+        count = (
+            deletion.tombstones(sessions).count()
+            if dry_run
+            else deletion.delete_tombstones(sessions)
+        )
         if count:
             done = "would be completed" if dry_run else "completed"
             self.stdout.write(f"{count} interrupted deletions of sessions {done}")
