@@ -48,6 +48,14 @@ def test_signals_are_connected_in_apps_ready_only():
     assert found == OPTIONAL | {"apps.py"}
 
 
+def test_the_store_asks_for_a_legal_hold_where_it_locks_and_where_it_keeps_a_copy_only():
+    found = {
+        path.name for path in (PACKAGE / "store").glob("*.py") if ".legal_hold" in path.read_text()
+    }
+    # `_first_write` makes the record of a session.
+    assert found == {"locking.py", "_held_copies.py", "_first_write.py"}
+
+
 def test_the_root_has_these_modules_only():
     modules = {path.stem for path in PACKAGE.glob("*.py")}
     assert modules == {"__init__", "apps", "conf", "exceptions", "health", "signals"}

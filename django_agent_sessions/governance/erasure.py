@@ -265,7 +265,8 @@ class _Erasure:
             current.changed = clear_copied_content(self.using, current.session) or forgotten
 
         self._blank(fork, keys, reason, actor)
-        change(fork, clear, what=f"erasing a person in session {fork}", using=self.using)
+        what = f"erasing a person in session {fork}"
+        change(fork, clear, what=what, removes=True, using=self.using)
         self.fork_content |= before - content_hashes(fork, self.using)
 
     def _redact_written(self, reason: str, actor: Any) -> None:
@@ -286,7 +287,7 @@ class _Erasure:
 
             self._blank(session, keys, reason, actor)
             what = f"erasing a person in session {session}"
-            change(session, forget, what=what, using=self.using)
+            change(session, forget, what=what, removes=True, using=self.using)
 
     def _blank(self, session: UUID, keys: list[UUID], reason: str, actor: Any) -> None:
         for start in range(0, len(keys), _BATCH):
@@ -295,7 +296,6 @@ class _Erasure:
 
     def _forget_originals(self, current: SessionChange, keys: list[UUID]) -> bool:
         """Delete the digests of redacted messages; return whether there were some."""
-        holds.refuse_if_held(current.session, "erasing a person")
         rows = RedactedOriginal.objects.using(self.using).filter(session=current.session.pk)
         changed = False
         for start in range(0, len(keys), _BATCH):

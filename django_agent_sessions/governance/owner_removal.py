@@ -20,9 +20,9 @@ from django_agent_sessions.content import codec
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent, Session, StoredObject
 from django_agent_sessions.models.deletion import ENCRYPTED, MAX_SESSIONS
-from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.models.timeline import object_digest
 from django_agent_sessions.models.users import delete_rows_of, users_are_beside
+from django_agent_sessions.store.locking import lock_sessions
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -49,15 +49,13 @@ def keep_sessions(owner: Any, using: str) -> None:
     while True:
         with transaction.atomic(using):
             # The rows that are changed are not found again.
-            sessions = list(rows.select_for_update()[:MAX_SESSIONS])
+            sessions = lock_sessions(rows[:MAX_SESSIONS], removes=True, what="the user owns it")
             if not sessions:
                 return
             _remove_owner(sessions, owner, using)
 
 
 def _remove_owner(sessions: list[Session], owner: Any, using: str) -> None:
-    for session in sessions:
-        refuse_if_held(session, "the user owns it")
     keys = [session.pk for session in sessions]
     _rename_objects(keys, using)
     # In this order: MariaDB computes with the values that it has set before.

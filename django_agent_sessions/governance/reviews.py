@@ -14,11 +14,11 @@ from django.contrib import auth
 from django.utils import timezone
 
 from django_agent_sessions import audit
+from django_agent_sessions.db import bridge
 from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import PayloadError, TargetNotFoundError
 from django_agent_sessions.models import AuditEvent, Label, Note, Review, Session, SessionMessage
 from django_agent_sessions.models.access import SessionReach, reach_of
-from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.models.permissions import REVIEWING, SessionPermission
 from django_agent_sessions.models.session_names import SessionName, session_key
 from django_agent_sessions.store.contents import (
@@ -111,30 +111,34 @@ def edit_note(
     """Replace the text of a note of this author, unless the session is under legal hold."""
     pk = session_key(session, using)
     text, what = note_text(text), f"editing a note of session {pk}"
+    alias = bridge.database(using)
+
+    def removes() -> bool:
+        row = _own_notes(alias, pk, note, author).first()
+        return row is not None and row.text != text
 
     def apply(current: SessionChange) -> None:
         row = _own_note(current, note, author)
         if row.text != text:
-            refuse_if_held(current.session, what)
             replace_note(current.using, note, text)
             current.record(AuditEvent.Action.NOTE_EDITED, target=row.message_id, note=str(note))
 
-    change(pk, apply, what=what, actor=author, silent=True, using=using)
+    change(pk, apply, what=what, actor=author, removes=removes, silent=True, using=alias)
 
 
 @sync_only
 def delete_note(session: SessionName, note: UUID, *, author: Any, using: str | None = None) -> None:
     """Delete a note of this author, unless the session is under legal hold."""
     pk = session_key(session, using)
-    what = f"deleting a note of session {pk}"
+    what, alias = f"deleting a note of session {pk}", bridge.database(using)
+    removes = _own_notes(alias, pk, note, author).exists
 
     def apply(current: SessionChange) -> None:
         row = _own_note(current, note, author)
-        refuse_if_held(current.session, what)
         _notes(current).filter(pk=note).delete()
         current.record(AuditEvent.Action.NOTE_DELETED, target=row.message_id, note=str(note))
 
-    change(pk, apply, what=what, actor=author, silent=True, using=using)
+    change(pk, apply, what=what, actor=author, removes=removes, silent=True, using=alias)
 
 
 @sync_only
@@ -155,13 +159,17 @@ def set_labels(
     if len(wanted) > MAX_LABELS:
         raise PayloadError(f"there are at most {MAX_LABELS} labels")
 
+    alias = bridge.database(using)
+    rows = Label.objects.using(alias).filter(session=pk, message=message)
+
+    def removes() -> bool:
+        return not wanted.issuperset(rows.values_list("name", flat=True))
+
     def apply(current: SessionChange) -> None:
         _require_message(current, message)
-        rows = Label.objects.using(current.using).filter(session=pk, message=message)
         present = set(rows.values_list("name", flat=True))
         added, removed = sorted(wanted - present), present - wanted
         if removed:
-            refuse_if_held(current.session, what)
             rows.filter(name__in=removed).delete()
         new = [Label(session_id=pk, message_id=message, name=name) for name in added]
         Label.objects.using(current.using).bulk_create(new)
@@ -171,7 +179,7 @@ def set_labels(
             details: dict[str, Any] = {name: count for name, count in figures.items() if count}
             current.record(AuditEvent.Action.LABELED, target=message, **details)
 
-    change(pk, apply, what=what, actor=actor, silent=True, using=using)
+    change(pk, apply, what=what, actor=actor, removes=removes, silent=True, using=alias)
 
 
 @sync_only
@@ -225,10 +233,15 @@ def _notes(current: SessionChange) -> Any:
     return Note.objects.using(current.using).filter(session=current.session.pk)
 
 
+def _own_notes(using: str, session: UUID, note: UUID, author: Any) -> Any:
+    rows = Note.objects.using(using)
+    key = _key(author)
+    return rows.filter(session=session, pk=note, author_id=key) if key else rows.none()
+
+
 def _own_note(current: SessionChange, note: UUID, author: Any) -> Note:
     """Return a note of an author; one of another author is not found either."""
-    key = _key(author)
-    row: Note | None = _notes(current).filter(pk=note, author_id=key).first() if key else None
+    row: Note | None = _own_notes(current.using, current.session.pk, note, author).first()
     if row is None:
         raise TargetNotFoundError("note", f"session {current.session.pk} has no such note")
     return row

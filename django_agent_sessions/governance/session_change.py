@@ -23,6 +23,7 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.deletion import ENCRYPTED
 from django_agent_sessions.store.locking import (
+    Removal,
     in_caller_transaction,
     lock_session,
     with_lock,
@@ -145,6 +146,7 @@ def change(
     action: AuditEvent.Action | None = None,
     reason: str | None = None,
     expected: Version | None = None,
+    removes: Removal = False,
     plan: Plan | None = None,
     silent: bool = False,
     using: str | None = None,
@@ -157,7 +159,8 @@ def change(
     that transaction anyway.
 
     ``action`` is the one whose rule for reasons applies, if any. ``expected`` is the version that
-    the caller has seen; if the session has another one, ``SessionConflictError`` is raised. A
+    the caller has seen; if the session has another one, ``SessionConflictError`` is raised. What
+    ``removes`` is refused under legal hold, except by a plan, which checks what it found. A
     ``silent`` change leaves the change number as it is.
     """
     reason = "" if action is None else reasons.clean_reason(action, reason, what=what)
@@ -198,6 +201,7 @@ def change(
                     lock,
                     work,
                     what=what,
+                    removes=removes,
                     around=nullcontext if plan is None else plan.attempt,
                     changed=lambda receipt: receipt.changed,
                     counted=lambda receipt: not receipt.is_silent,

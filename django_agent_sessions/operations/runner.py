@@ -19,7 +19,6 @@ from django_agent_sessions import audit
 from django_agent_sessions.blobs.export_files import delete_expired_exports, delete_export
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.loop_guard import sync_only
-from django_agent_sessions.exceptions import LegalHoldError, SessionNotFoundError
 from django_agent_sessions.governance.operation_erasure import mask_ended_filters
 from django_agent_sessions.models import Operation, Session
 from django_agent_sessions.queries.matching import sessions_of
@@ -205,15 +204,7 @@ class _Runner:
         self.operation.refresh_from_db(using=self.using)
 
     def _leave_out(self, key: UUID, error: Exception) -> None:
-        outcome = BatchOutcome()
-        if isinstance(error, LegalHoldError):
-            outcome.skipped = [(key, work.HELD)]
-        elif isinstance(error, SessionNotFoundError):
-            outcome.skipped = [(key, work.GONE)]
-        else:
-            # Without the text, which may be the database's and quote content.
-            logger.warning("Session %s failed: %s", key, type(error).__name__)
-            outcome.failed = [(key, type(error).__name__)]
+        outcome = work.left_out(key, error)
         outcome.files = self.operation.files
         self._in_transaction(lambda: self._advance(key, outcome))
         self.operation.refresh_from_db(using=self.using)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from tempfile import TemporaryFile
@@ -13,7 +14,11 @@ from django.db.models import QuerySet
 from django_agent_sessions import audit
 from django_agent_sessions.blobs.export_files import write_parts
 from django_agent_sessions.content.work_budget import WorkBudget, limit_work
-from django_agent_sessions.exceptions import AgentSessionsError, LegalHoldError
+from django_agent_sessions.exceptions import (
+    AgentSessionsError,
+    LegalHoldError,
+    SessionNotFoundError,
+)
 from django_agent_sessions.governance import legal_hold, session_deletion
 from django_agent_sessions.governance.redaction import redact
 from django_agent_sessions.governance.redaction.visibility import staff_visibility
@@ -24,6 +29,8 @@ from django_agent_sessions.models.session_names import by_key
 from django_agent_sessions.queries.matching import reviewable_by, starter_of
 
 from .control import scope_of
+
+logger = logging.getLogger("django_agent_sessions")
 
 HELD, GONE, CHANGED = "held", "gone", "changed"
 """Codes of sessions that are skipped: under legal hold, deleted, no longer a match."""
@@ -164,6 +171,17 @@ def _write(using: str, key: UUID, file: IO[bytes], outcome: BatchOutcome, *, rev
         outcome.skipped.append((key, GONE))
     else:
         outcome.done += 1
+
+
+def left_out(key: UUID, error: Exception) -> BatchOutcome:
+    """Return the outcome of one session that could not be changed."""
+    if isinstance(error, LegalHoldError):
+        return BatchOutcome(skipped=[(key, HELD)])
+    if isinstance(error, SessionNotFoundError):
+        return BatchOutcome(skipped=[(key, GONE)])
+    # Without the text, which may be the database's and quote content.
+    logger.warning("Session %s failed: %s", key, type(error).__name__)
+    return BatchOutcome(failed=[(key, type(error).__name__)])
 
 
 def entries(outcome: BatchOutcome) -> list[Any]:

@@ -66,7 +66,7 @@ def insert_note(
 
 
 def replace_note(using: str, note: UUID, text: str) -> None:
-    """Replace the text of a note; the caller has locked the session and checked its hold."""
+    """Replace the text of a note; the caller has locked the session."""
     rows = Note.objects.using(using).filter(pk=note)
     update_one(rows, {"text": text}, updated_at=timezone.now())
 

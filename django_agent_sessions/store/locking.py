@@ -25,6 +25,7 @@ __all__ = [
     "check_removal",
     "in_caller_transaction",
     "lock_session",
+    "lock_sessions",
     "tracked_atomic",
     "with_lock",
     "with_session_lock",
@@ -80,6 +81,16 @@ def lock_session(
     if row is not None:
         check_removal(row, removes, what)
     return row
+
+
+def lock_sessions(
+    rows: SessionQuerySet, *, removes: Removal = False, what: str = ""
+) -> list[Session]:
+    """Lock some sessions as :func:`lock_session` does one."""
+    sessions = list(rows.select_for_update())
+    for session in sessions:
+        check_removal(session, removes, what)
+    return sessions
 
 
 def with_lock(

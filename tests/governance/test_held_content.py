@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db import transaction
 
-from django_agent_sessions.exceptions import LegalHoldError
+from django_agent_sessions.exceptions import LegalHoldError, StaleSessionError
 from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import (
     HeldCopy,
     Session,
+    SessionMessage,
     SessionMultiAgent,
     Snapshot,
     StoredPart,
 )
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store._branch_names import BranchNames
+from django_agent_sessions.store.contents import delete_messages
 from django_agent_sessions.store.snapshots import SnapshotStorageStore
 from django_agent_sessions.testing.statements import statements
 from django_agent_sessions.values.owners import EVERYBODY
@@ -46,6 +49,10 @@ def the_agent():
     return the_store().agents.find(the_store().get("held"), "default")
 
 
+def first_message() -> UUID:
+    return SessionMessage.objects.filter(branch=0).earliest("message_id").pk
+
+
 def snapshots() -> SnapshotStorageStore:
     return SnapshotStorageStore(the_store())
 
@@ -56,6 +63,7 @@ WAYS = {
     "redaction": lambda: redact(the_store().get("held").id, Find("Planned"), reason="r"),
     "branch": lambda: the_store().branches.delete(the_agent(), 1),
     "every branch": lambda: BranchNames(the_store()).clear(the_agent()),
+    "messages": lambda: delete_messages("default", the_agent(), [first_message()]),
     "object": lambda: snapshots().write_object("notes", b"other", session=the_store().get("held")),
     "no object": lambda: snapshots().delete_object("notes", session=the_store().get("held")),
     "snapshot": lambda: snapshots().delete_snapshot(
@@ -75,6 +83,36 @@ def test_no_service_removes_or_changes_what_a_held_session_has(held, way):
     legal_hold.release(held.id, reason="closed")
     WAYS[way]()
     assert (rows_of(*TABLES), StoredPart.objects.count()) != before
+
+
+CLEARS = {
+    "one branch": lambda agent, epoch: the_store().clear(agent, epoch=epoch),
+    "every branch": lambda agent, epoch: BranchNames(the_store()).clear(agent, epoch=epoch),
+}
+
+
+@pytest.mark.parametrize("clear", CLEARS.values(), ids=CLEARS)
+def test_who_has_read_something_that_changed_since_has_to_reload_before_the_hold_is_named(
+    held, clear
+):
+    agent, epoch = the_agent(), the_store().get("held").redaction_epoch
+    the_store().messages.redact(agent, 1, user("[gone]"))
+
+    with pytest.raises(StaleSessionError):
+        clear(agent, epoch)
+    with pytest.raises(LegalHoldError):
+        clear(agent, epoch + 1)
+
+
+def test_what_removes_nothing_is_not_refused(held):
+    store = the_store()
+    empty = store.agents.open(held, "another")
+
+    assert store.clear(empty) == 0
+    assert BranchNames(store).clear(empty) == 0
+    assert delete_messages("default", the_agent(), []) == 0
+    snapshots().write_object("notes", b"written", session=held)
+    store.sessions.update(held.id, title="Planned", metadata={"case": 1})
 
 
 def test_dates_and_flags_of_a_held_session_and_what_was_empty_can_be_written(store, held):

@@ -24,7 +24,7 @@ from django_agent_sessions.store.contents import (
     replace,
     replace_messages,
 )
-from django_agent_sessions.store.locking import lock_session
+from django_agent_sessions.store.locking import check_removal, lock_session
 from django_agent_sessions.values.owners import EVERYBODY
 
 from .copies import MessageCopies, named_messages
@@ -120,11 +120,7 @@ class RedactionPlan:
         search = self._searches.get(session.pk)
         if search is None:
             return session.pk == self._session
-        before = search.session
-        return (before.redaction_epoch, before.legal_hold) != (
-            session.redaction_epoch,
-            session.legal_hold,
-        )
+        return search.session.redaction_epoch != session.redaction_epoch
 
     def _fork_keys(self) -> list[UUID]:
         store = SessionStore(owner=EVERYBODY, using=self._using)
@@ -186,7 +182,7 @@ class RedactionPlan:
         if expected is not None and expected != found.digest:
             raise MatchesChangedError(found)
         for search in searches:
-            search.check_legal_hold()
+            check_removal(search.session, bool(search.changes), "redacting")
         self._upload()
         secrets = set().union(*(search.secrets for search in searches))
         if secrets or self._visibility is None:

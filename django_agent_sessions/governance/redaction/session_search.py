@@ -20,7 +20,6 @@ from django_agent_sessions.models import (
     Snapshot,
 )
 from django_agent_sessions.models.content_columns import content_models
-from django_agent_sessions.models.holds import refuse_if_held
 from django_agent_sessions.store.contents import (
     Copy,
     MessageRef,
@@ -259,8 +258,3 @@ class SessionSearch:
             counts={group: n for found in findings for group, n in found.counts.items()},
             hidden=self._visibility.hidden,
         )
-
-    def check_legal_hold(self) -> None:
-        """Raise ``LegalHoldError`` if there are changes and the session is under legal hold."""
-        if self.changes:
-            refuse_if_held(self.session, "redacting")
