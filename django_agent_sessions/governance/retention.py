@@ -22,7 +22,6 @@ from django.utils import timezone
 
 from django_agent_sessions import audit
 from django_agent_sessions.blobs import files_to_delete
-from django_agent_sessions.blobs.blob_rows import delete_session_files
 from django_agent_sessions.blobs.export_files import delete_exports
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.loop_guard import sync_only
@@ -48,7 +47,7 @@ from django_agent_sessions.store.locking import tracked_atomic, write
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import EVERYBODY, Reach
 
-from .deletion_record import signal_deletion
+from .session_deletion import delete_group
 
 __all__ = ["DeletionDate", "Doomed", "PruneReport", "Rule", "deletion_date", "prune"]
 
@@ -289,7 +288,7 @@ class _Run:
                     # Its first batch, with the event; the others follow the commit.
                     deletion.delete_after_commit(deleted[0], self.using)
                 else:
-                    event = self._delete_locked(deleted)
+                    event = self._delete_and_record(deleted)
             return deleted
 
         result = write(self.using, attempt, what="pruning sessions")
@@ -306,12 +305,9 @@ class _Run:
         locked = rows.filter(~Exists(running)).select_for_update(skip_locked=can_skip)
         return list(locked.order_by("pk").defer(*deletion.ENCRYPTED))
 
-    def _delete_locked(self, sessions: list[Session]) -> AuditEvent:
+    def _delete_and_record(self, sessions: list[Session]) -> AuditEvent:
         keys = [session.pk for session in sessions]
-        delete_session_files(self.using, keys)
-        for session in sessions:
-            signal_deletion(session, self.using)
-        deletion.LockedSessions(Session, using=self.using).filter(pk__in=keys).delete()
+        delete_group(sessions, self.using)
         return audit.record_checked(
             AuditEvent.Action.DELETED,
             session=keys[0] if len(keys) == 1 else None,

@@ -16,6 +16,7 @@ from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import AuditEvent, Session, deletion
 from django_agent_sessions.models.session_names import SessionName, session_key
+from django_agent_sessions.store.locking import check_removal
 
 from .deletion_record import signal_deletion
 from .session_change import SessionChange, change
@@ -64,19 +65,15 @@ def delete(
     return True
 
 
-def delete_locked(sessions: Sequence[Session], using: str, *, large: bool) -> None:
-    """Delete sessions that the open transaction has locked and found without a legal hold.
+def delete_group(sessions: Sequence[Session], using: str) -> None:
+    """Delete sessions that the open transaction has locked; the caller records it.
 
-    They are a group of ``deletion.groups``, so that the transaction is short; a large one is
-    deleted mostly after the commit. Each deletion is recorded for the actor of ``audit.acting``.
+    They are a group of ``deletion.groups``, so that the transaction is short.
     """
-    if large:
-        deletion.delete_after_commit(sessions[0], using)
-        return
+    for session in sessions:
+        check_removal(session, removes=True)
     keys = [session.pk for session in sessions]
     delete_session_files(using, keys)
-    details = {session.pk: {"messages": session.message_count} for session in sessions}
-    audit.record_all(AuditEvent.Action.DELETED, details, using=using)
     for session in sessions:
         signal_deletion(session, using)
     deletion.LockedSessions(Session, using=using).filter(pk__in=keys).delete()

@@ -108,9 +108,19 @@ def delete(batch: SessionBatch) -> BatchOutcome:
     rows = batch.locked(outcome)
     outcome.skipped += [(row.pk, HELD) for row in rows if row.legal_hold]
     if free := [row for row in rows if not row.legal_hold]:
-        session_deletion.delete_locked(free, batch.using, large=batch.is_large)
+        _delete(free, batch)
         outcome.done = len(free)
     return outcome
+
+
+def _delete(sessions: Sequence[Session], batch: SessionBatch) -> None:
+    if batch.is_large:
+        # Mostly after the commit.
+        deletion.delete_after_commit(sessions[0], batch.using)
+        return
+    details = {session.pk: {"messages": session.message_count} for session in sessions}
+    audit.record_all(AuditEvent.Action.DELETED, details, using=batch.using)
+    session_deletion.delete_group(sessions, batch.using)
 
 
 def redact_one(batch: SessionBatch, advance: Advance) -> None:

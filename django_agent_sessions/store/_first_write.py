@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 from collections.abc import Mapping
@@ -31,38 +32,22 @@ from ._rows import total_usage
 
 logger = logging.getLogger("django_agent_sessions")
 
+_COLUMNS = [field.name for field in dataclasses.fields(SessionRecord) if field.name != "usage"]
+
 
 def session_record(row: Any) -> SessionRecord:
     """Return the record of a session, or of the columns that `sql.lookup` reads."""
     codec.remember(row.id, row.owner_id)
-    return SessionRecord(
-        id=row.id,
-        session_id=row.session_id,
-        namespace=row.namespace,
-        scope=row.scope,
-        session_type=row.session_type,
-        owner_id=row.owner_id,
-        external_id=row.external_id,
-        title=row.title,
-        metadata=row.metadata,
-        redaction_epoch=row.redaction_epoch,
-        usage=Usage(
-            row.message_count,
-            row.input_tokens,
-            row.output_tokens,
-            row.cost,
-            row.error_count,
-            row.cache_read_tokens,
-            row.cache_write_tokens,
-        ),
-        legal_hold=row.legal_hold,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        last_activity_at=row.last_activity_at,
-        archived_at=row.archived_at,
-        expires_at=row.expires_at,
-        forked_from=row.forked_from,
+    usage = Usage(
+        row.message_count,
+        row.input_tokens,
+        row.output_tokens,
+        row.cost,
+        row.error_count,
+        row.cache_read_tokens,
+        row.cache_write_tokens,
     )
+    return SessionRecord(usage=usage, **{name: getattr(row, name) for name in _COLUMNS})
 
 
 def insert_session(
