@@ -158,6 +158,10 @@ HOLD = (
             "branch",
             "snapshot",
             "storedobject",
+            "heldcopy",
+            "messagefeedback",
+            "note",
+            "label",
         ],
     ),
 )

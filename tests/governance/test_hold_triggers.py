@@ -10,9 +10,13 @@ from django.db import IntegrityError, connection, transaction
 
 from django_agent_sessions.content import codec
 from django_agent_sessions.exceptions import LegalHoldError
-from django_agent_sessions.governance import legal_hold
+from django_agent_sessions.governance import legal_hold, reviews
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import (
+    HeldCopy,
+    Label,
+    MessageFeedback,
+    Note,
     Session,
     SessionMessage,
 )
@@ -73,6 +77,26 @@ def test_plain_sql_is_refused(held, way):
         execute(WAYS[way])
 
     assert rows_of(*TABLES) == before
+
+
+@pytest.mark.parametrize("model", [HeldCopy, MessageFeedback, Note, Label])
+def test_what_was_overwritten_and_what_people_said_about_it_is_not_deleted_either(
+    store, session, ada, model
+):
+    agent = store.agents.open(session)
+    message = store.append(agent, {"role": "user", "content": "a"})
+    store.feedback.save(message.id, 1, comment="good")
+    reviews.add_note(session.id, "odd", author=ada)
+    reviews.set_labels(session.id, ["bug"], actor=ada)
+    legal_hold.hold(session.id, reason="case 1")
+    store.messages.update(agent, 0, {"role": "user", "content": "b"})
+
+    with pytest.raises(IntegrityError, match="under legal hold"), transaction.atomic():
+        model._base_manager.all().delete()
+    assert model._base_manager.count() == 1
+    legal_hold.release(session.id, reason="closed")
+    assert store.delete(session.session_id)
+    assert not model._base_manager.exists()
 
 
 @pytest.mark.parametrize("way", ["delete from sessionmessage", "text"])
