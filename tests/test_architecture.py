@@ -52,8 +52,7 @@ def test_the_store_asks_for_a_legal_hold_where_it_locks_and_where_it_keeps_a_cop
     found = {
         path.name for path in (PACKAGE / "store").glob("*.py") if ".legal_hold" in path.read_text()
     }
-    # `_first_write` makes the record of a session.
-    assert found == {"locking.py", "_held_copies.py", "_first_write.py"}
+    assert found == {"locking.py", "_held_copies.py"}
 
 
 def test_the_root_has_these_modules_only():
