@@ -37,6 +37,12 @@ def touch(using: str, session: UUID, spent: Usage, among: QuerySet[Session] | No
         # After a lost connection the counters may be updated already: count the tokens once
         # at the most.
         by = Usage() if unsure else spent
+        if by != spent:
+            logger.warning(
+                "the counters of session %s may miss a turn, because the connection was lost while "
+                "they were updated: manage.py agent_sessions_check --fix counts again",
+                session,
+            )
         if move_counters(rows.filter(pk=session), by) or among is None:
             return
         # MariaDB may have looked in the owner's index, where another update moved the session's

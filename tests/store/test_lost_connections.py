@@ -6,17 +6,21 @@ really cut, before or after the work was done.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db import InterfaceError, connection, transaction
 from django.db.utils import Error
+from django.utils import timezone
 
 from django_agent_sessions.exceptions import SessionConflictError
-from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.store import session_record
 from django_agent_sessions.values.records import AgentState, NewMessage, Usage
 
@@ -147,11 +151,25 @@ def test_a_lost_answer_to_a_redaction_leaves_it_done(store, agent):
     assert AuditEvent.objects.count() == 2
 
 
-def test_a_lost_answer_to_a_turn_never_counts_tokens_twice(store, session):
+def test_a_lost_answer_to_a_turn_never_counts_tokens_twice(store, session, caplog):
     with cut("UPDATE", done=True):
         store.touch(session.id, Usage(1, 10, 5))
 
     assert store.sessions.usage("session-1") == Usage(1, 10, 5)
+    assert f"the counters of session {session.id} may miss a turn" in caplog.text
+
+
+def test_a_turn_whose_counting_was_lost_is_logged_and_counted_by_the_repair(store, agent, caplog):
+    store.append(agent, user("a"), count=False)
+    with cut("UPDATE", done=False):
+        store.touch(agent.session, Usage(1))
+
+    assert store.sessions.usage("session-1").messages == 0
+    assert f"the counters of session {agent.session} may miss a turn" in caplog.text
+    Session.objects.update(last_activity_at=timezone.now() - timedelta(days=1))
+    SessionMessage.objects.update(created_at=timezone.now() - timedelta(days=1))
+    call_command("agent_sessions_check", "--fix", stdout=io.StringIO())
+    assert store.sessions.usage("session-1").messages == 1
 
 
 @pytest.mark.parametrize("lose", [commit_lost, lambda: cut("DELETE", done=False)])
