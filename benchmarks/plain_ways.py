@@ -89,7 +89,7 @@ def _append(
     epoch: int | None = None,
     counting: Any = None,
 ) -> int | None:
-    names = [field.attname for field in message_writes.row_fields(rows)]
+    names = [field.attname for field in message_writes.WIDE_FIELDS[: len(rows[0])]]
     with transaction.atomic(using):
         session = SessionAgent.objects.using(using).get(pk=agent).session_id
         locked = Session.objects.using(using).select_for_update().get(pk=session)

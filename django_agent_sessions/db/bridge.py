@@ -261,7 +261,7 @@ async def run_async(
     *,
     using: str,
     pool: WorkerPool = _own_pool,
-    call: GroupedCall[Any, Any, R] | None = None,
+    call: GroupedCall[R] | None = None,
 ) -> R:
     """Run a function without blocking the running event loop.
 
@@ -341,7 +341,7 @@ def _outcome(work: DatabaseFuture[R], pool: WorkerPool | None = None) -> R:
 async def _arun(
     pool: WorkerPool,
     function: Callable[[], R],
-    call: GroupedCall[Any, Any, R] | None = None,
+    call: GroupedCall[R] | None = None,
 ) -> R:
     context = contextvars.copy_context() if call is None else call.context
     work = pool.submit(functools.partial(context.run, function), call)

@@ -36,9 +36,7 @@ class DatabaseFuture(Generic[R]):
         "queued",
     )
 
-    def __init__(
-        self, function: Callable[[], R], call: GroupedCall[Any, Any, R] | None = None
-    ) -> None:
+    def __init__(self, function: Callable[[], R], call: GroupedCall[R] | None = None) -> None:
         self.call = call
         """What the function carries out, if that can be done together with others."""
         self.queued = False

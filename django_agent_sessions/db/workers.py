@@ -130,7 +130,7 @@ class WorkerPool:
         return self._patience
 
     def submit(
-        self, function: Callable[[], R], call: GroupedCall[Any, Any, R] | None = None
+        self, function: Callable[[], R], call: GroupedCall[R] | None = None
     ) -> DatabaseFuture[R]:
         """Hand a function to an idle thread, or queue it."""
         work = DatabaseFuture(function, call)

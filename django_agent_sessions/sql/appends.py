@@ -27,8 +27,8 @@ from .counters import (
     old_activity,
     update_counters,
 )
-from .cursors import column_name, fetch_rows
-from .message_writes import WIDE_FIELDS, row_fields
+from .cursors import fetch_rows
+from .message_writes import WIDE_FIELDS
 
 _SESSIONS, _AGENTS, _MESSAGES = (
     model._meta.db_table for model in (Session, SessionAgent, SessionMessage)
@@ -50,7 +50,7 @@ def append(
     Args:
         using: The alias of the database.
         agent: The key of the agent.
-        rows: Database values in the order of :func:`row_fields`.
+        rows: Database values in the order of :data:`WIDE_FIELDS`, perhaps without the last ones.
         branch: The number of the agent's branch.
         expected: The position that the first message must get.
         epoch: The redaction epoch that the session must have.
@@ -63,7 +63,7 @@ def append(
     connection = connections[using]
     place = [agent.hex, branch, agent.hex]
     place += [value for value in (epoch, expected) if value is not None]
-    shape = _Shape(len(row_fields(rows)), epoch is not None, expected is not None)
+    shape = _Shape(len(rows[0]), epoch is not None, expected is not None)
     return _BY_VENDOR[connection.vendor](connection, shape, rows, branch, place, counting)
 
 
@@ -258,7 +258,7 @@ def _one_line(sql: str) -> str:
 
 
 def _columns(width: int) -> str:
-    return ", ".join(map(column_name, WIDE_FIELDS[:width]))
+    return ", ".join(str(field.column) for field in WIDE_FIELDS[:width])
 
 
 def _parameters(count: int) -> str:

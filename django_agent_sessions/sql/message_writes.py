@@ -62,11 +62,6 @@ ALL_FIELDS: tuple[models.Field[Any, Any], ...] = (
 """All fields, in the order of the values of a row for :func:`insert`."""
 
 
-def row_fields(rows: Sequence[Sequence[Any]]) -> tuple[models.Field[Any, Any], ...]:
-    """Return the fields of rows, which all have the same."""
-    return ROW_FIELDS if len(rows[0]) == len(ROW_FIELDS) else WIDE_FIELDS
-
-
 def insert(using: str, rows: Sequence[Sequence[Any]]) -> None:
     """Insert messages with known positions: all of them or none.
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from ._agent_snapshots import Snapshots
 from ._agents import DEFAULT_AGENT, Agents
-from ._append_groups import GroupedAppend, with_ids
+from ._append import AppendSteps, run_steps
+from ._append_groups import arun_steps
 from ._branch_names import BranchNames, BranchSummary
 from ._branch_steps import MAIN_NAME
 from ._branches import Branches
@@ -26,12 +27,12 @@ __all__ = [
     "MAIN_NAME",
     "MAX_COMMENT",
     "Agents",
+    "AppendSteps",
     "BranchNames",
     "BranchSummary",
     "Branches",
     "Compacted",
     "Feedback",
-    "GroupedAppend",
     "Messages",
     "MultiAgents",
     "SessionStore",
@@ -39,6 +40,7 @@ __all__ = [
     "Snapshots",
     "StoreOperations",
     "Turns",
+    "arun_steps",
+    "run_steps",
     "session_record",
-    "with_ids",
 ]

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
-from operator import itemgetter
-from typing import NoReturn
+from typing import NoReturn, TypeAlias, TypeVar, cast
 from uuid import UUID
 
-from django.db import Error, connections
+from django.db import connections
 from django.utils import timezone
 
 from django_agent_sessions.blobs import Uploads
 from django_agent_sessions.db.db_errors import RetryError
+from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.db.write_hooks import on_written
-from django_agent_sessions.exceptions import (
-    AgentSessionsError,
-    SessionConflictError,
-    StaleSessionError,
-)
+from django_agent_sessions.exceptions import SessionConflictError, StaleSessionError
 from django_agent_sessions.models import SessionAgent, SessionMessage
 from django_agent_sessions.models.removed_messages import removed_positions
 from django_agent_sessions.sql import appends
 from django_agent_sessions.sql.counters import CounterUpdate
 from django_agent_sessions.values import observing
-from django_agent_sessions.values.records import Append, MessageRecord, Written
+from django_agent_sessions.values.records import Append, Written
 from django_agent_sessions.values.run_context import current_run
 
 from ._base import agent_deleted, tracked_atomic, write
@@ -35,67 +31,56 @@ from ._queries import conversation, lock_session_row, next_position, positions_o
 from ._rows import MessageRow, database_values, message_rows, split_into_statements, total_usage
 from ._statement_sizes import check_statement_size
 
+R = TypeVar("R")
 
-def write_batch(using: str, appends: Sequence[Append]) -> list[Written | Exception]:
-    """Write appends in one transaction. See :meth:`SessionStore.write_batch`."""
-    results: list[Written | Exception] = [[] for _ in appends]
-    prepared: dict[int, AppendWrite] = {}
-    for index, append in enumerate(appends):
-        if append.messages:
-            try:
-                prepared[index] = AppendWrite(using, append)
-            except Exception as error:
-                results[index] = error
-    grouped = _write_group(using, prepared) if len(prepared) > 1 else set()
-    for index, one in prepared.items():
-        try:
-            if index not in grouped:
-                one.write(savepoint=len(prepared) > 1)
-            results[index] = one.records()
-        except Exception as error:
-            results[index] = error
-            continue
-        one.tell()
-    return results
+AppendSteps: TypeAlias = Generator[Append | None, Written, R]
+"""An append of an adapter, which runs in a database thread: it yields each ``Append``, is told what
+was written, or the error, and returns its result. Before anything else that may wait, such as a
+query, it yields None, and may go on in another thread then."""
 
 
-def append_messages(using: str, append: Append) -> list[MessageRecord]:
-    """Append messages: all of them or none."""
+def append_messages(using: str, append: Append, write: AppendWrite | None = None) -> Written:
+    """Append messages: all of them or none. ``write`` has their rows, if they exist already."""
     if not append.messages:
         return []
-    observer = observing.current
-    if observer is None:
-        return _append(using, append)
-    return observer.run(
-        "append", partial(_append, using, append), observing.agent_ids(append.agent)
-    )
+    if (observer := observing.current) is None:
+        return _append(using, append, write)
+    ids = observing.agent_ids(append.agent)
+    return observer.run("append", partial(_append, using, append, write), ids)
 
 
-def _append(using: str, append: Append) -> list[MessageRecord]:
-    one = AppendWrite(using, append)
-    one.write(savepoint=False)
-    one.tell()
-    return one.records()
+def _append(using: str, append: Append, write: AppendWrite | None) -> Written:
+    write = write or AppendWrite(using, append)
+    write.write(savepoint=False)
+    write.tell()
+    return write.records()
 
 
-def _write_group(using: str, prepared: dict[int, AppendWrite]) -> set[int]:
-    """Write the small appends in one transaction; return which were written.
+@partial(sync_only, twin="arun_steps")
+def run_steps(using: str, steps: AppendSteps[R]) -> R:
+    """Carry out the steps of an append in this thread."""
+    return carry_out(using, steps)
 
-    If one fails, nothing of the group is written: each is then written by itself, so that the
-    errors of one are not those of another.
-    """
-    # An agent's appends stay in their order, so they are all in the group, or none is.
-    others = {one.agent.id for one in prepared.values() if not one.fits_group}
-    group = [(index, one) for index, one in prepared.items() if one.agent.id not in others]
-    # In the order of their sessions, so that two groups do not lock each other out.
-    group.sort(key=lambda item: (item[1].agent.session, item[1].agent.id))
+
+def carry_out(using: str, steps: AppendSteps[R], answer: Callable[[], Written] | None = None) -> R:
+    """Carry out steps; ``answer`` returns what those that were begun wait for."""
     try:
-        with tracked_atomic(using):
-            for _, one in group:
-                one.insert()
-    except (AgentSessionsError, RetryError, Error):
-        return set()
-    return set(map(itemgetter(0), group))
+        append = next(steps) if answer is None else _go_on(steps, answer)
+        while True:
+            if append is None:
+                append = next(steps)
+            else:
+                append = _go_on(steps, partial(append_messages, using, append))
+    except StopIteration as end:
+        return cast(R, end.value)
+
+
+def _go_on(steps: AppendSteps[R], answer: Callable[[], Written]) -> Append | None:
+    try:
+        written = answer()
+    except BaseException as error:
+        return steps.throw(error)
+    return steps.send(written)
 
 
 class AppendWrite:
@@ -131,7 +116,7 @@ class AppendWrite:
         return CounterUpdate(self.agent.session, total_usage(self.new), self.now)
 
     @property
-    def fits_group(self) -> bool:
+    def is_one_statement(self) -> bool:
         return len(self.parts) == 1 and not self.uploads
 
     def records(self) -> Written:
@@ -196,15 +181,16 @@ class AppendWrite:
             if self._was_written():
                 return
             self._require_free_external_ids()
-        if self.fits_group and self._is_all_or_nothing():
-            with suppress(RetryError):
-                return self.insert()
-            self._raise_reason()
         self.tried = True
         with self.uploads.attempt() if self.uploads else nullcontext():
-            with suppress(RetryError), tracked_atomic(self.using):
+            with suppress(RetryError), self._transaction():
                 return self.insert()
             self._raise_reason()
+
+    def _transaction(self) -> AbstractContextManager[None]:
+        if self.is_one_statement and self._is_all_or_nothing():
+            return nullcontext()
+        return tracked_atomic(self.using)
 
     def _is_all_or_nothing(self) -> bool:
         """Return whether the statements need no transaction or savepoint to be undone together."""

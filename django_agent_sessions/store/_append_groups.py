@@ -1,29 +1,25 @@
-"""Append to several conversations in one commit: what waits in the same queue."""
+"""Append to several conversations in one commit: what waits in the same queue, and batches."""
 
 from __future__ import annotations
 
 import functools
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Hashable, Sequence
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
+from operator import itemgetter
+from typing import Any, Concatenate, NoReturn, ParamSpec, Self, TypeVar, cast
 from uuid import UUID
 
-from django.db import connections
+from django.db import Error, connections
 
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.db_errors import RetryError
 from django_agent_sessions.db.groups import GroupedCall
 from django_agent_sessions.db.loop_guard import is_guarded
+from django_agent_sessions.exceptions import AgentSessionsError
 from django_agent_sessions.sql import appends, grouped_appends
 from django_agent_sessions.values import observing
-from django_agent_sessions.values.records import (
-    AgentRecord,
-    Append,
-    MessageRecord,
-    NewMessage,
-    Written,
-)
+from django_agent_sessions.values.records import AgentRecord, Append, MessageRecord, Written
 
-from ._append import AppendWrite
+from ._append import AppendSteps, AppendWrite, append_messages, carry_out
 from ._base import HasDatabase, tracked_atomic
 from ._context import twin
 from ._rows import database_values
@@ -39,93 +35,88 @@ _MAX_SIZE = 2 * 1024 * 1024
 """Approximate maximum size of the messages of a group, in characters."""
 
 
-class GroupedAppend(ABC, Generic[R]):
-    """An append that can be committed together with others, by :func:`run`.
+# --- what waits in the same queue ------------------------------------------------------------
 
-    The methods are called in database threads, all but :meth:`alone` in the same one.
+
+async def arun_steps(using: str, order: Hashable, steps: AppendSteps[R]) -> R:
+    """Carry out the steps of an append without blocking the running event loop.
+
+    Appends with the same ``order`` are written one after the other.
     """
+    call = _AppendCall(using, order, steps)
+    return await bridge.run_async(call.run, using=using, call=call)
 
-    @abstractmethod
-    def make(self) -> Append | None:
-        """Return what is to be appended; None, or an error, if it must be done alone."""
 
-    @abstractmethod
-    def finish(self, written: Written) -> R:
-        """Take the messages after their commit, and return the result."""
+class _AppendCall(GroupedCall[R]):
+    """The steps of an append, of which the first can be written together with others."""
 
-    @abstractmethod
-    def leave(self, unsure: bool) -> None:
-        """Give up what :meth:`make` returned, before :meth:`alone`.
+    _write: AppendWrite
 
-        ``unsure`` is whether the messages may be written all the same: they must keep their ids,
-        and be appended with ``again``.
-        """
+    def __init__(self, using: str, order: Hashable, steps: AppendSteps[R]) -> None:
+        super().__init__(using, order)
+        self._steps = steps
+        # Returns what the steps wait for, or raises. It is left behind by `run`, because an error
+        # refers to the frame of `prepare`, and that to this object.
+        self._answer: Callable[[], Written] | None = None
 
-    @abstractmethod
-    def alone(self) -> R:
-        """Append by itself, and return the result."""
+    def run(self) -> R:
+        answer, self._answer = self._answer, None
+        return carry_out(self.using, self._steps, answer)
 
-    def run(
-        self,
-        using: str,
-        key: Hashable,
-        guard: Callable[[Callable[[], Any]], Any] = lambda function: function(),
-    ) -> Coroutine[Any, Any, R]:
-        """Append without blocking the running event loop.
-
-        Appends with the same key stay in order. ``guard`` calls :meth:`make` and :meth:`alone`.
-        """
-        call: GroupedCall[AppendWrite, AppendWrite, R] = GroupedCall(
-            using,
-            key,
-            prepare=functools.partial(self._prepare, using, guard),
-            write=write_appends,
-            finish=self._finish,
-            leave=self.leave,
-            alone=functools.partial(guard, self.alone),
-        )
-        return bridge.run_async(call.alone, using=using, call=call)
-
-    def _prepare(self, using: str, guard: Callable[[Callable[[], Any]], Any]) -> AppendWrite | None:
+    def prepare(self) -> bool:
         # Not on MariaDB and MySQL, where inserts into neighboring gaps of an index may deadlock.
-        if connections[using].vendor not in ("sqlite", "postgresql"):
-            return None
-        append = guard(self.make)
-        if append is None:
-            return None
-        fits = False
+        if connections[self.using].vendor not in ("sqlite", "postgresql"):
+            return False
         try:
-            write = AppendWrite(using, append)
-            fits = write.fits_group and not append.again
-        finally:
-            if not fits:
-                self.leave(False)
-        return write if fits else None
+            append = next(self._steps)
+            if append is None:
+                return False
+            if append.again:
+                self._answer = functools.partial(append_messages, self.using, append)
+                return False
+            self._write = AppendWrite(self.using, append)
+        except BaseException as error:
+            # Also the end of the steps.
+            self._answer = functools.partial(_raise, error)
+            return False
+        self._answer = functools.partial(append_messages, self.using, append, self._write)
+        return self._write.is_one_statement
 
-    def _finish(self, write: AppendWrite) -> R:
-        write.tell()
-        if (observer := observing.current) is not None:
-            observer.append_ended(observing.agent_ids(write.agent), write.now)
-        return self.finish(write.records())
+    @classmethod
+    def write_together(cls, using: str, calls: Sequence[Self]) -> list[bool]:
+        sessions: set[UUID] = set()
+        size = 0
+        fitting: list[AppendWrite] = []
+        for write in (call._write for call in calls):
+            size += sum(row.size for row in write.new)
+            # The positions in a conversation, and a session's counters, depend on each other.
+            if write.agent.session not in sessions and (not sessions or size <= _MAX_SIZE):
+                fitting.append(write)
+            sessions.add(write.agent.session)
+        # Should the answer be lost, each looks for its rows before it is written by itself.
+        for write in fitting:
+            write.tried = True
+        if connections[using].vendor == "postgresql":
+            _write_statement(using, fitting)
+        else:
+            _write_transaction(using, fitting)
+        for write in fitting:
+            write.tried = write.first is not None
+        for call in calls:
+            if call._write.tried:
+                call._answer = functools.partial(_tell_of, call._write)
+        return [call._write.tried for call in calls]
 
 
-def write_appends(using: str, writes: Sequence[AppendWrite]) -> list[AppendWrite | None]:
-    """Write appends in one transaction; None for each that was left out."""
-    sessions: set[UUID] = set()
-    size = 0
-    written: list[AppendWrite | None] = []
-    for write in writes:
-        size += sum(row.size for row in write.new)
-        # The positions in a conversation, and a session's counters, depend on each other.
-        fits = write.agent.session not in sessions and (not sessions or size <= _MAX_SIZE)
-        written.append(write if fits else None)
-        sessions.add(write.agent.session)
-    fitting = [write for write in written if write is not None]
-    if connections[using].vendor == "postgresql":
-        _write_statement(using, fitting)
-    else:
-        _write_transaction(using, fitting)
-    return [write if write is not None and write.first is not None else None for write in written]
+def _raise(error: BaseException) -> NoReturn:
+    raise error
+
+
+def _tell_of(write: AppendWrite) -> Written:
+    write.tell()
+    if (observer := observing.current) is not None:
+        observer.append_ended(observing.agent_ids(write.agent), write.now)
+    return write.records()
 
 
 def _write_statement(using: str, writes: Sequence[AppendWrite]) -> None:
@@ -176,23 +167,22 @@ def append_twins(
 ]:
     """Return the async twins of a store's two methods; their calls may run in a group."""
 
-    def can_group(store: Any, options: dict[str, Any]) -> bool:
+    def can_group(store: Any) -> bool:
         # Only these methods: those of a subclass are called instead.
         cls = type(store)
-        same = is_guarded(cls.append, append) and is_guarded(cls.append_many, append_many)
-        return same and not options.get("again")
+        return is_guarded(cls.append, append) and is_guarded(cls.append_many, append_many)
 
     async def run(store: Any, agent: AgentRecord, message: Any, **options: Any) -> MessageRecord:
-        if not can_group(store, options):
+        if not can_group(store):
             return cast(MessageRecord, await plain(store, agent, message, **options))
-        return (await _run(store, agent, [message], options))[0]
+        return (await _append(store.using, agent, [message], options))[0]
 
     async def run_many(
         store: Any, agent: AgentRecord, messages: Sequence[Any], **options: Any
     ) -> Written:
-        if not can_group(store, options):
+        if not can_group(store):
             return cast(Written, await plain_many(store, agent, messages, **options))
-        return await _run(store, agent, messages, options)
+        return await _append(store.using, agent, messages, options)
 
     plain: Any = twin(append)
     plain_many: Any = twin(append_many)
@@ -201,38 +191,56 @@ def append_twins(
     return twin_of_append, twin_of_many
 
 
-async def _run(
-    store: Any, agent: AgentRecord, messages: Sequence[Any], options: dict[str, Any]
+async def _append(
+    using: str, agent: AgentRecord, messages: Sequence[Any], options: dict[str, Any]
 ) -> Written:
-    append = _StoreAppend(store, agent, messages, options)
-    return await append.run(store.using, getattr(agent, "id", None))
+    def steps() -> AppendSteps[Written]:
+        return (yield Append(agent, messages, **options))
+
+    return await arun_steps(using, getattr(agent, "id", None), steps())
 
 
-class _StoreAppend(GroupedAppend[Written]):
-    def __init__(
-        self, store: Any, agent: AgentRecord, messages: Sequence[Any], options: dict[str, Any]
-    ) -> None:
-        self._store, self._agent, self._options = store, agent, options
-        self._messages = messages
-
-    def make(self) -> Append:
-        self._messages = with_ids(self._messages)
-        return Append(self._agent, self._messages, **self._options)
-
-    def finish(self, written: Written) -> Written:
-        return written
-
-    def leave(self, unsure: bool) -> None:
-        if unsure:
-            self._options["again"] = True
-
-    def alone(self) -> Written:
-        written: Written = self._store.append_many(self._agent, self._messages, **self._options)
-        return written
+# --- batches ---------------------------------------------------------------------------------
 
 
-def with_ids(messages: Sequence[Any]) -> list[NewMessage]:
-    """Return messages that keep their ids if they have to be written again."""
-    return [
-        message if isinstance(message, NewMessage) else NewMessage(message) for message in messages
-    ]
+def write_batch(using: str, appends: Sequence[Append]) -> list[Written | Exception]:
+    """Write appends in one transaction. See :meth:`SessionStore.write_batch`."""
+    results: list[Written | Exception] = [[] for _ in appends]
+    prepared: dict[int, AppendWrite] = {}
+    for index, append in enumerate(appends):
+        if append.messages:
+            try:
+                prepared[index] = AppendWrite(using, append)
+            except Exception as error:
+                results[index] = error
+    grouped = _write_group(using, prepared) if len(prepared) > 1 else set()
+    for index, one in prepared.items():
+        try:
+            if index not in grouped:
+                one.write(savepoint=len(prepared) > 1)
+            results[index] = one.records()
+        except Exception as error:
+            results[index] = error
+            continue
+        one.tell()
+    return results
+
+
+def _write_group(using: str, prepared: dict[int, AppendWrite]) -> set[int]:
+    """Write the small appends in one transaction; return which were written.
+
+    If one fails, nothing of the group is written: each is then written by itself, so that the
+    errors of one are not those of another.
+    """
+    # An agent's appends stay in their order, so they are all in the group, or none is.
+    others = {one.agent.id for one in prepared.values() if not one.is_one_statement}
+    group = [(index, one) for index, one in prepared.items() if one.agent.id not in others]
+    # In the order of their sessions, so that two groups do not lock each other out.
+    group.sort(key=lambda item: (item[1].agent.session, item[1].agent.id))
+    try:
+        with tracked_atomic(using):
+            for _, one in group:
+                one.insert()
+    except (AgentSessionsError, RetryError, Error):
+        return set()
+    return set(map(itemgetter(0), group))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -66,10 +67,14 @@ class MessageRow:
         self.run_id = run_id
         # A corrupt payload stays corrupt after its redaction.
         corrupt = isinstance(self.message, CorruptPayload)
-        cleaned = self.message if corrupt else mask_on_write(self.message, settings=settings)
-        extracted = blobs.extract_binaries(cleaned, limited=limited, settings=settings)
-        self.stored = extracted.value
-        self.binaries: Mapping[BlobRef, bytes] = extracted.binaries
+        cleaned = self.message
+        if settings.REDACT_ON_WRITE and not corrupt:
+            cleaned = mask_on_write(cleaned, settings=settings)
+        self.stored = cleaned
+        self.binaries: Mapping[BlobRef, bytes] = {}
+        if settings.BLOB_STORAGE is not None:
+            extracted = blobs.extract_binaries(cleaned, limited=limited, settings=settings)
+            self.stored, self.binaries = extracted.value, extracted.binaries
         self._payload = self.stored.text if corrupt else exact_json.dumps(self.stored, settings)
         self.has_binaries = exact_json.has_blobs(self._payload)
         """Whether it references binaries in a storage."""
@@ -110,7 +115,7 @@ class MessageRow:
         """Size of its payload in the database, in bytes of UTF-8."""
         return len(self._payload.encode(errors="surrogatepass"))
 
-    @property
+    @cached_property
     def usage(self) -> Usage:
         """What the session's counters add up."""
         summary = self._summary
@@ -217,7 +222,7 @@ def database_values(
     *,
     whole: bool = False,
 ) -> list[list[Any]]:
-    """Return the database values of rows, in the order of :func:`message_writes.row_fields`.
+    """Return the database values of rows, in the order of :data:`message_writes.WIDE_FIELDS`.
 
     ``now`` is the aware time that most rows of a batch have. ``whole`` adds the fields that may be
     left out.
@@ -240,6 +245,8 @@ def database_values(
 
 def total_usage(rows: Sequence[MessageRow]) -> Usage:
     """Return the sum of what rows add to the session's counters."""
+    if len(rows) == 1:
+        return rows[0].usage
     return sum((row.usage for row in rows), Usage())
 
 

@@ -29,8 +29,8 @@ from django_agent_sessions.values.records import (
 
 from ._agent_snapshots import Snapshots
 from ._agents import Agents
-from ._append import append_messages, write_batch
-from ._append_groups import append_twins
+from ._append import append_messages
+from ._append_groups import append_twins, write_batch
 from ._base import tracked_atomic, write
 from ._branches import Branches
 from ._context import StoreContext, twin

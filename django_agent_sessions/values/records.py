@@ -68,8 +68,11 @@ class Usage:
 
 def add_known(*counts: int | None) -> int | None:
     """Add the counts that are known; None if none is."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    total = None
+    for count in counts:
+        if count is not None:
+            total = count if total is None else total + count
+    return total
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,23 +179,17 @@ async def test_first_messages_that_wait_together_create_their_sessions():
     assert await all_rows() == [said("a", "b")] * len(NUMBERS)
 
 
-async def test_a_message_that_a_group_left_is_written_once_by_whoever_is_next():
-    """Of two calls of one agent, one writes what the other had to leave."""
-    one = await arun_orm(Hooks, 0)
-    await one.say("first")
-    work, conversation = (
-        manager_of(one.agent)._work,
-        manager_of(one.agent)._work.conversation(one.agent),
-    )
-    message: Any = {"role": "user", "content": [{"text": "left"}]}
-    one.agent.messages.append(message)
+@groups
+async def test_a_message_that_a_group_left_is_written_once_and_before_the_next(conversations):
+    """Of two calls of one agent, the second waits for what the first has to write alone."""
+    lost: Any = commit_lost
+    if connection.vendor == "postgresql":
+        lost = partial(cut, "WITH wanted", done=True)
+    one = conversations[0]
 
-    def leave() -> None:
-        assert work.begin_append(conversation, message, one.agent) is not None
-        work.leave_append(conversation, unsure=True)
+    said_by_all = [one.say("left") for one in conversations]
+    outcomes = await together(*said_by_all, one.say("next"), within=lost)
 
-    await arun_orm(leave)
-    await one.say("next")
-    await arun_orm(work.append_pending, conversation, one.agent)
-
+    assert outcomes == [None] * (len(NUMBERS) + 1)
     assert await arun_orm(rows, 0) == said("first", "left", "next")
+    assert await one.memory() == said("first", "left", "next")

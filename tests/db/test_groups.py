@@ -19,49 +19,48 @@ class Writes:
     def __init__(self) -> None:
         self.groups: list[list[str]] = []
         self.alone: list[str] = []
-        self.left: list[tuple[str, bool]] = []
+        self.unsure: list[str] = []
         self.left_out: set[str] = set()
         self.error: Exception | None = None
         self.during: Callable[[], object] = int
 
-    def write(self, using: str, names: Sequence[str]) -> list[str | None]:
-        self.groups.append(list(names))
-        self.during()
-        if self.error is not None:
-            raise self.error
-        return [None if name in self.left_out else name.upper() for name in names]
+    def call(self, name: str, key: str = "", using: str = "default") -> Call:
+        return Call(self, name, key, using)
 
-    def call(self, name: str, key: str = "", using: str = "default") -> GroupedCall[str, str, str]:
-        def alone() -> str:
-            self.alone.append(name)
-            return f"{name} alone"
 
-        def prepare() -> str | None:
-            if name == "unprepared":
-                raise ValueError
-            if name == "exits":
-                raise SystemExit
-            return name
+class Call(GroupedCall[str]):
+    """A call that writes its name."""
 
-        def finish(written: str) -> str:
-            if name == "unfinished":
-                raise LookupError(name)
-            return written
+    def __init__(self, writes: Writes, name: str, key: str, using: str) -> None:
+        super().__init__(using, key or name)
+        self.writes, self.name, self.is_written = writes, name, False
 
-        def leave(unsure: bool) -> None:
-            self.left.append((name, unsure))
-            if name == "unleft":
-                raise LookupError(name)
+    def prepare(self) -> bool:
+        if self.name == "unprepared":
+            raise ValueError
+        if self.name == "exits":
+            raise SystemExit
+        return True
 
-        return GroupedCall(
-            using,
-            key or name,
-            prepare=prepare,
-            write=self.write,
-            finish=finish,
-            leave=leave,
-            alone=alone,
-        )
+    @classmethod
+    def write_together(cls, using: str, calls: Sequence[Call]) -> list[bool]:
+        writes = calls[0].writes
+        writes.groups.append([call.name for call in calls])
+        writes.during()
+        if writes.error is not None:
+            writes.unsure += [call.name for call in calls]
+            raise writes.error
+        for call in calls:
+            call.is_written = call.name not in writes.left_out
+        return [call.is_written for call in calls]
+
+    def run(self) -> str:
+        if not self.is_written:
+            self.writes.alone.append(self.name)
+            return f"{self.name} alone"
+        if self.name == "unfinished":
+            raise LookupError(self.name)
+        return self.name.upper()
 
 
 @pytest.fixture
@@ -78,8 +77,8 @@ def pool():
     pool.close()
 
 
-def submit(pool: WorkerPool, call: GroupedCall[Any, Any, str]) -> DatabaseFuture[str]:
-    return pool.submit(call.alone, call)
+def submit(pool: WorkerPool, call: Call) -> DatabaseFuture[str]:
+    return pool.submit(call.run, call)
 
 
 def outcome(work: DatabaseFuture[Any]) -> Any:
@@ -142,22 +141,21 @@ def test_what_a_group_leaves_out_runs_alone_and_the_others_are_told_before(pool,
     writes.left_out = {"b"}
     calls = [writes.call(name) for name in ("a", "b", "unprepared", "c")]
     works: list[DatabaseFuture[str]] = []
-    calls[1].alone = lambda: f"told {works[3].wait(10)}"
+    calls[1].run = lambda: f"told {works[3].wait(10)}"
     works += [submit(pool, call) for call in calls]
     release.set()
 
     assert [outcome(work) for work in works] == ["A", "told True", "unprepared alone", "C"]
-    assert writes.left == [("b", False)]
 
 
-def test_if_a_group_fails_each_runs_alone_and_knows_that_it_may_be_written(pool, writes):
+def test_if_a_group_fails_each_runs_alone(pool, writes):
     release = held(pool)
     writes.error = OSError("the answer was lost")
     works = [submit(pool, writes.call(name)) for name in "abc"]
     release.set()
 
     assert [outcome(work) for work in works] == ["a alone", "b alone", "c alone"]
-    assert writes.left == [("a", True), ("b", True), ("c", True)]
+    assert writes.unsure == ["a", "b", "c"]
 
 
 def test_an_error_after_the_commit_is_raised_to_its_caller_only(pool, writes):
@@ -170,16 +168,6 @@ def test_an_error_after_the_commit_is_raised_to_its_caller_only(pool, writes):
         outcome(works[1])
     assert outcome(works[2]) == "B"
     assert writes.alone == []
-
-
-def test_what_was_committed_is_not_run_again_if_leaving_another_call_fails(pool, writes):
-    release = held(pool)
-    writes.left_out = {"unleft"}
-    works = [submit(pool, writes.call(name)) for name in ("unleft", "a", "b")]
-    release.set()
-
-    assert [outcome(work) for work in works] == ["unleft alone", "A", "B"]
-    assert writes.alone == ["unleft"]
 
 
 def test_a_call_that_would_end_the_thread_leaves_no_other_waiting(pool, writes):

@@ -45,7 +45,7 @@ INTERNAL = {
     },
     "governance.redaction": {"request_budget"},
     "models": {"SessionRelated", "cascade_unless_held"},
-    "store": {"GroupedAppend", "session_record", "with_ids"},
+    "store": {"AppendSteps", "arun_steps", "run_steps", "session_record"},
     "telemetry": {"start_recording", "stop_recording"},
 }
 

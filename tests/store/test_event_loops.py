@@ -25,7 +25,7 @@ from django_agent_sessions.integrity import Check
 from django_agent_sessions.leases import Lease
 from django_agent_sessions.leases.held_lease import HeldLease
 from django_agent_sessions.models import Session
-from django_agent_sessions.store import BranchNames, Feedback, GroupedAppend, SessionStore
+from django_agent_sessions.store import BranchNames, Feedback, SessionStore
 from django_agent_sessions.testing import make_session
 from django_agent_sessions.timeline import Timeline
 from tests.processes import ROOT
@@ -60,13 +60,12 @@ PURE = {
     "run_orm",
     "serving.middleware.acting_user",
     "store.session_record",
-    "store.with_ids",
     *(f"telemetry.{name}" for name in ("session_context", "start_recording", "stop_recording")),
     *(f"testing.{name}" for name in ("columns_containing", "error_texts", "files_containing")),
     *(f"usage.{name}" for name in ("amount", "midnight", "percentile", "today", "total")),
     "values.run_context.run_context",
 }
-TWINS = {"acquire": "aacquire", "check": "acheck", "redact": "aredact"}
+TWINS = {"acquire": "aacquire", "check": "acheck", "redact": "aredact", "run_steps": "arun_steps"}
 
 
 def public_functions() -> dict[str, Callable[..., Any]]:
@@ -130,8 +129,7 @@ def test_each_part_of_the_store_is_tried():
         if inspect.isclass(value := getattr(store_module, name)) and public_methods(value)
     }
 
-    # A grouped append runs in the package's threads.
-    assert parts == {*KINDS, Feedback, BranchNames, GroupedAppend}
+    assert parts == {*KINDS, Feedback, BranchNames}
 
 
 @pytest.mark.parametrize(("kind", "name"), SYNC)

@@ -8,10 +8,10 @@ thread, opens the session, reloads after redactions and runs exclusively.
 from __future__ import annotations
 
 from .adapter_session import AdapterSession, Checkpoint, RollbackLog, check_dialect
-from .batch_append import PreparedBatch
 from .conversation import MAIN_AGENT, ConversationMemory, ConversationSession
 from .echo import texts_only
 from .exclusive import ExclusiveRuns, exclusive_runs
+from .prepared_batch import PreparedBatch
 
 __all__ = [
     "MAIN_AGENT",

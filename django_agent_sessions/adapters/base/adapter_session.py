@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from django.db import connections, transaction
+from django.db import Error, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_agent_sessions.db import bridge
@@ -18,7 +18,7 @@ from django_agent_sessions.db.loop_ends import is_loop_ending
 from django_agent_sessions.db.loop_guard import refuse_in_loop
 from django_agent_sessions.exceptions import ConfigurationError, StaleSessionError
 from django_agent_sessions.models.session_names import by_key
-from django_agent_sessions.store import GroupedAppend, SessionStore
+from django_agent_sessions.store import AppendSteps, SessionStore, arun_steps, run_steps
 from django_agent_sessions.values import observing
 from django_agent_sessions.values.ids import validate_id
 from django_agent_sessions.values.records import AgentRecord, SessionRecord, Usage
@@ -65,7 +65,8 @@ class AdapterSession:
 
     def trace(self, key: Hashable = None) -> None:
         """Set the session on the caller's current span, if telemetry is on."""
-        observing.use(self.store.namespace, self.session_id, key)
+        if (observer := observing.current) is not None:
+            observer.use(self.store.namespace, self.session_id, key)
 
     def run(self, work: Callable[[], R], *, key: Hashable = None) -> R:
         """Run a function; under the lease of a run if the session is exclusive."""
@@ -81,16 +82,15 @@ class AdapterSession:
             self._refuse_ended_loop()
             raise
 
-    async def arun_append(
-        self, append: GroupedAppend[R], group: object, *, key: Hashable = None
-    ) -> R:
-        """Append as :meth:`arun` does, if possible in one commit with other conversations.
+    def run_steps(self, steps: AppendSteps[R], *, key: Hashable = None) -> R:
+        """Run the steps of an append as :meth:`run` does a function."""
+        return self.run(partial(run_steps, self.using, steps), key=key)
 
-        Appends of the same ``group``, an object, stay in order.
-        """
+    async def arun_steps(self, steps: AppendSteps[R], order: object, *, key: Hashable = None) -> R:
+        """Async version of :meth:`run_steps`. Appends with the same ``order`` stay in order."""
         self.trace(key)
         try:
-            return await append.run(self.using, id(group), lambda work: self._guarded(work, key)())
+            return await arun_steps(self.using, id(order), self._guarded_steps(steps, key))
         except asyncio.CancelledError:
             self._refuse_ended_loop()
             raise
@@ -111,13 +111,31 @@ class AdapterSession:
             raise ConfigurationError(text) from None
 
     def _guarded(self, work: Callable[[], R], key: Hashable) -> Callable[[], R]:
-        tracked = partial(self.tracked, work)
-        return tracked if self.runs is None else self.runs.guarded(tracked, key)
+        def guarded() -> R:
+            self._begin(key)
+            try:
+                return work()
+            except Error as error:
+                self.note_failure(error)
+                raise
 
-    def tracked(self, work: Callable[[], R]) -> R:
-        """Run a function after :meth:`take_back`."""
+        return guarded
+
+    def _guarded_steps(self, steps: AppendSteps[R], key: Hashable) -> AppendSteps[R]:
+        self._begin(key)
+        try:
+            return (yield from steps)
+        except Error as error:
+            self.note_failure(error)
+            raise
+
+    def _begin(self, key: Hashable) -> None:
+        if self.runs is not None:
+            self.runs.check(key)
         self.take_back()
-        return work()
+
+    def note_failure(self, error: Error) -> None:
+        """Note an error of the database that an operation raises."""
 
     def take_back(self) -> None:
         """Take back what the object knows from a transaction that was rolled back."""
@@ -139,6 +157,17 @@ class AdapterSession:
             except StaleSessionError:
                 reload()
         return write()
+
+    def reload_steps_if_stale(
+        self, write: Callable[[], AppendSteps[R]], reload: Callable[[], object]
+    ) -> AppendSteps[R]:
+        """Do as :meth:`reload_if_stale`, with the steps of an append."""
+        for _ in range(_MAX_RELOADS):
+            try:
+                return (yield from write())
+            except StaleSessionError:
+                reload()
+        return (yield from write())
 
     def after_run(self, session: UUID, usage: Usage) -> None:
         """Add the usage of a run that ended to the session's counters."""

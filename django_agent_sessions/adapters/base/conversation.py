@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -14,12 +14,12 @@ from django.db import transaction
 from django_agent_sessions.content import dialects, masking
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
 from django_agent_sessions.models.session_names import by_key
-from django_agent_sessions.store import DEFAULT_AGENT, SessionStore
+from django_agent_sessions.store import DEFAULT_AGENT, AppendSteps, SessionStore, run_steps
 from django_agent_sessions.values.ids import SessionKey, validate_id
 from django_agent_sessions.values.records import (
     AgentRecord,
+    Append,
     MessageRecord,
-    NewMessage,
     PositionedPayload,
     SessionRecord,
     Usage,
@@ -27,8 +27,8 @@ from django_agent_sessions.values.records import (
 from django_agent_sessions.values.run_context import current_run
 
 from .adapter_session import AdapterSession, RollbackLog, check_dialect
-from .batch_append import BatchAppend, PreparedBatch
 from .exclusive import ExclusiveRuns
+from .prepared_batch import PreparedBatch
 
 R = TypeVar("R")
 
@@ -219,18 +219,18 @@ class ConversationSession(AdapterSession):
         ``spent`` is the usage of a model's call and the index of the message that it wrote, for
         formats whose messages do not report it.
         """
-        return self.append_prepared(self.prepare(batch, spent), run_id)
+        steps = self.append_prepared(self.prepare(batch, spent), run_id)
+        return run_steps(self.using, steps)
 
-    async def append_grouped(
+    async def aappend(
         self,
         batch: Sequence[Any],
         run_id: UUID | None = None,
         spent: tuple[int, Usage] | None = None,
     ) -> list[Any]:
-        """Append in one commit with other conversations, if possible; see :meth:`append`."""
-        return await self.arun_append(
-            BatchAppend(self, self.prepare(batch, spent), run_id), self.memory
-        )
+        """Async version of :meth:`append`, which runs in a database thread."""
+        steps = self.append_prepared(self.prepare(batch, spent), run_id)
+        return await self.arun_steps(steps, self.memory)
 
     def prepare(
         self, batch: Sequence[Any], spent: tuple[int, Usage] | None = None
@@ -256,39 +256,23 @@ class ConversationSession(AdapterSession):
             return PreparedBatch(batch, spent, (index, external_id) if external_id else None)
         return PreparedBatch(batch, spent)
 
-    def append_prepared(self, batch: PreparedBatch, run_id: UUID | None) -> list[Any]:
+    def append_prepared(self, batch: PreparedBatch, run_id: UUID | None) -> AppendSteps[list[Any]]:
         """Append what :meth:`prepare` returned."""
         if not batch.messages:
             return []
-        return self.write(partial(self.append_to, batch, run_id), batch, run_id)
+        return (yield from self.write(partial(self.append_to, batch, run_id), batch, run_id))
 
     def append_to(
-        self,
-        batch: PreparedBatch,
-        run_id: UUID | None,
-        agent: AgentRecord,
-        *,
-        earlier: Sequence[NewMessage] = (),
-    ) -> list[Any]:
-        """Append messages to the branch of an agent record; see :meth:`append`.
+        self, batch: PreparedBatch, run_id: UUID | None, agent: AgentRecord
+    ) -> AppendSteps[list[Any]]:
+        """Append messages to the branch of an agent record; see :meth:`append`."""
 
-        ``earlier`` are the clean messages of an attempt that may have written them.
-        """
-        attempts = iter([earlier] if earlier else [])
+        def append() -> AppendSteps[list[Any]]:
+            clean = self.clean_batch(agent, batch)
+            written = yield Append(agent, clean, run_id, epoch=self.memory.state.epoch)
+            return self.record_appended(written)
 
-        def append() -> list[Any]:
-            known = next(attempts, None)
-            return self.record_appended(
-                self.store.append_many(
-                    agent,
-                    known or self.clean_batch(agent, batch),
-                    run_id=run_id,
-                    epoch=self.memory.state.epoch,
-                    again=known is not None,
-                )
-            )
-
-        return self.reload_if_stale(append, partial(self.reload, agent))
+        return self.reload_steps_if_stale(append, partial(self.reload, agent))
 
     def record_appended(self, written: Sequence[MessageRecord]) -> list[Any]:
         """Record messages that were appended; return them as the SDK may keep them."""
@@ -302,13 +286,14 @@ class ConversationSession(AdapterSession):
 
     def _without_originals(self, agent: AgentRecord, messages: list[Any]) -> list[Any]:
         """Replace originals of redacted messages, which the object has not read itself."""
-        state, stored = self.memory.state, self.store.messages
+        state = self.memory.state
         if state.ancestors is None:
             state.ancestors = self.store.sessions.ancestors(by_key(agent.session))
         # A redaction in an ancestor does not change the epoch of its forks.
         at = None if state.ancestors or not state.epoch else (agent.session, state.epoch)
         if not state.ancestors and at in (None, state.no_originals):
             return messages
+        stored = self.store.messages
         if stored.has_originals(agent, ancestors=state.ancestors):
             return stored.without_originals(agent, messages, ancestors=state.ancestors)
         state.no_originals = at
@@ -357,13 +342,14 @@ class ConversationSession(AdapterSession):
         """
         messages = PreparedBatch([*([] if summary is None else [summary]), *kept])
 
-        def replace(agent: AgentRecord) -> list[Any]:
+        def replace(agent: AgentRecord) -> AppendSteps[list[Any]]:
+            yield None
             with transaction.atomic(using=self.using):
                 self.memory.track(self.using)
                 self.clear_all(agent)
-                return self.append_to(messages, None, agent)
+                return run_steps(self.using, self.append_to(messages, None, agent))
 
-        return self.write(replace, messages)
+        return run_steps(self.using, self.write(replace, messages))
 
     def redact(
         self,
@@ -412,10 +398,10 @@ class ConversationSession(AdapterSession):
 
     def write(
         self,
-        append_to: Callable[[AgentRecord], list[Any]],
+        append_to: Callable[[AgentRecord], AppendSteps[list[Any]]],
         batch: PreparedBatch,
         run_id: UUID | None = None,
-    ) -> list[Any]:
+    ) -> AppendSteps[list[Any]]:
         """Write to the conversation; if it does not exist, create it with the batch.
 
         Returns what ``append_to`` does: the messages as :meth:`append` returns them.
@@ -423,19 +409,20 @@ class ConversationSession(AdapterSession):
         known = self.recall()
         if known is not None:
             try:
-                return append_to(known)
+                return (yield from append_to(known))
             except SessionNotFoundError:
                 # It was deleted, or created in a transaction that was rolled back: open it again.
                 self.memory.state.found = None
+        yield None
         agent = self.find()
         if agent is not None:
-            return append_to(agent)
+            return (yield from append_to(agent))
         with suppress(SessionConflictError):
             return self._start(batch, run_id)
         # It exists without the agent, or another process creates it.
         session = self.open()
         agent = self.store.agents.open(session, self.agent_id, dialect=self.dialect)
-        return append_to(self._remember(agent, session))
+        return (yield from append_to(self._remember(agent, session)))
 
     def _start(self, batch: PreparedBatch, run_id: UUID | None) -> list[Any]:
         """Create the conversation with its first messages."""
@@ -490,7 +477,7 @@ class ConversationSession(AdapterSession):
     def recall(self) -> AgentRecord | None:
         """Return the agent that the object has used, without asking the database."""
         found = self.memory.state.found
-        return found[1] if found is not None and found[0] == self._key() else None
+        return found[1] if found is not None and found[0] == self._key else None
 
     def _remember(self, agent: AgentRecord, session: SessionRecord) -> AgentRecord:
         check_dialect(agent, self.dialect)
@@ -498,8 +485,9 @@ class ConversationSession(AdapterSession):
             # A new conversation. For the same one keep the older epoch, which is the safe choice.
             is_fork = session.forked_from is not None
             self.memory.forget(session.redaction_epoch, is_fork=is_fork)
-        self.memory.state.found = (self._key(), agent)
+        self.memory.state.found = (self._key, agent)
         return agent
 
+    @cached_property
     def _key(self) -> Any:
         return self.session_id, self.agent_id, self.store.reach.key

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import TypeVar
+from collections.abc import Hashable
 
 from django_agent_sessions import leases
 from django_agent_sessions.exceptions import ConfigurationError, SessionBusyError
 from django_agent_sessions.models.session_names import SessionName
-
-R = TypeVar("R")
 
 
 def exclusive_runs(
@@ -96,12 +93,3 @@ class ExclusiveRuns:
         except SessionBusyError:
             self.rejected.add(key)
             raise
-
-    def guarded(self, work: Callable[[], R], key: Hashable = None) -> Callable[[], R]:
-        """Return a function that checks the lease of a run and then calls ``work``."""
-
-        def guarded() -> R:
-            self.check(key)
-            return work()
-
-        return guarded

@@ -14,7 +14,7 @@ from django_agent_sessions.adapters.base import (
     PreparedBatch,
 )
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
-from django_agent_sessions.store import BranchNames, BranchSummary
+from django_agent_sessions.store import AppendSteps, BranchNames, BranchSummary, run_steps
 from django_agent_sessions.values.records import AgentRecord, TurnCost, TurnCosts, Usage
 
 R = TypeVar("R")
@@ -99,15 +99,16 @@ class BranchSession(ConversationSession):
     ) -> None:
         """Append items to a branch; ``spent`` as in :meth:`append`."""
 
-        def append(agent: AgentRecord) -> list[Any]:
-            if place.agent == agent.id:
-                return self._append_at(place, batch, run_id, agent)
-            return self.append_to(batch, run_id, agent)
+        def append(agent: AgentRecord) -> AppendSteps[list[Any]]:
+            if place.agent != agent.id:
+                return (yield from self.append_to(batch, run_id, agent))
+            yield None
+            return self._append_at(place, batch, run_id, agent)
 
         batch = self.prepare(items, spent)
         if not batch.messages:
             return
-        self.write(append, batch, run_id)
+        run_steps(self.using, self.write(append, batch, run_id))
         agent = self.recall()
         if agent is not None and place.agent != agent.id:
             self._reset_if_main(place, agent)

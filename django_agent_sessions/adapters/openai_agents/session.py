@@ -238,7 +238,7 @@ class DjangoSession(RunStates):
         batch = list(items)
         spent = self._usage.of_items(batch, wrapper)
         session = await self._find_session(wrapper)
-        await session.append_grouped(batch, run_id, spent)
+        await session.aappend(batch, run_id, spent)
         self._usage.mark_stored(wrapper, None if spent is None else spent[1])
 
     async def pop_item(self, *, wrapper: _Context | None = None) -> TResponseInputItem | None:

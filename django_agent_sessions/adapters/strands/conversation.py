@@ -70,7 +70,7 @@ class Conversation:
     known_state: AgentState | None = field(default=None, repr=False)
     corrections: RedactionLog = field(default_factory=RedactionLog, repr=False)
     # A bidirectional agent replaces one message while it adds another.
-    lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _stored: dict[str, StoredMessage] = field(default_factory=dict)
     _duplicates: list[StoredMessage] = field(default_factory=list)
     _latest: StoredMessage | None = None

@@ -33,10 +33,9 @@ from django_agent_sessions.adapters.base import exclusive_runs
 from django_agent_sessions.content import dialects
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.store import GroupedAppend
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import NOBODY
-from django_agent_sessions.values.records import Append, Usage, Written
+from django_agent_sessions.values.records import Usage
 from django_agent_sessions.values.run_context import current_run
 
 from . import formats
@@ -284,8 +283,8 @@ class DjangoSessionManager(LocalSessionManager, DjangoSessionRepository):
         if is_stored:
             self._work.conversation(agent).withhold(message)
             return
-        append = functools.partial(self._work.append, message, agent, external_id)
-        self._session.run(append, key=agent.agent_id)
+        append = self._work.append(message, agent, external_id)
+        self._session.run_steps(append, key=agent.agent_id)
 
     def sync_agent(self, agent: LocalAgent, **kwargs: Any) -> None:
         """Write the agent's state, if it has changed since it was last written, and count usage.
@@ -370,8 +369,8 @@ class DjangoSessionManager(LocalSessionManager, DjangoSessionRepository):
         if is_stored:
             conversation.withhold(event.message)
             return
-        append = MessageAppend(self._work, event.message, agent, external_id)
-        await self._session.arun_append(append, conversation, key=agent.agent_id)
+        append = self._work.append(event.message, agent, external_id)
+        await self._session.arun_steps(append, conversation, key=agent.agent_id)
 
     async def _on_message_updated(self, event: MessageUpdatedEvent[LocalAgent]) -> None:
         update = functools.partial(self._work.update, event.message, event.agent)
@@ -439,38 +438,3 @@ class DjangoSessionManager(LocalSessionManager, DjangoSessionRepository):
 
 async def _call(method: Callable[[Any], object], source: LocalAgent | MultiAgentBase) -> None:
     method(source)
-
-
-class MessageAppend(GroupedAppend[None]):
-    """The append of a message, in one commit with other conversations if possible."""
-
-    def __init__(
-        self,
-        operations: SessionOperations,
-        message: Message,
-        agent: LocalAgent,
-        external_id: str | None = None,
-    ) -> None:
-        self._operations, self._message, self._agent = operations, message, agent
-        self._external_id = external_id
-        self._left = False
-
-    def make(self) -> Append | None:
-        conversation = self._operations.conversation(self._agent)
-        return self._operations.begin_append(
-            conversation, self._message, self._agent, self._external_id
-        )
-
-    def finish(self, written: Written) -> None:
-        self._operations.end_append(self._operations.conversation(self._agent), written)
-
-    def leave(self, unsure: bool) -> None:
-        self._left = True
-        self._operations.leave_append(self._operations.conversation(self._agent), unsure=unsure)
-
-    def alone(self) -> None:
-        if not self._left:
-            self._operations.append(self._message, self._agent, self._external_id)
-            return
-        conversation = self._operations.conversation(self._agent)
-        self._operations.append_pending(conversation, self._agent)

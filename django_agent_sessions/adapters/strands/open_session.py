@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from django.db import Error, connections
 
 from django_agent_sessions.adapters.base import AdapterSession, RollbackLog
 from django_agent_sessions.values.records import AgentRecord, SessionRecord
-
-R = TypeVar("R")
 
 
 class OpenSession(AdapterSession):
@@ -40,14 +37,9 @@ class OpenSession(AdapterSession):
             # another error, which hides this one, or be committed without what came before it.
             raise self.failure
 
-    def tracked(self, work: Callable[[], R]) -> R:
-        self.take_back()
-        try:
-            return work()
-        except Error as error:
-            if connections[self.using].in_atomic_block:
-                self.failure = error
-            raise
+    def note_failure(self, error: Error) -> None:
+        if connections[self.using].in_atomic_block:
+            self.failure = error
 
     def open(self) -> SessionRecord:
         """Return the session; read or create it at the first call."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -19,6 +18,7 @@ from strands.types.session import SessionAgent
 from django_agent_sessions.adapters.base import check_dialect
 from django_agent_sessions.content import dialects, exact_json, masking
 from django_agent_sessions.exceptions import PayloadError, SessionConflictError, StaleSessionError
+from django_agent_sessions.store import AppendSteps, run_steps
 from django_agent_sessions.values.ids import SessionKey
 from django_agent_sessions.values.records import (
     AgentRecord,
@@ -155,91 +155,27 @@ class SessionOperations:
         session = SessionKey(self.store.namespace, self.store.scope, self.session_id)
         return key.take(session, text)
 
-    def append(self, message: Message, agent: LocalAgent, external_id: str | None = None) -> None:
+    def append(
+        self, message: Message, agent: LocalAgent, external_id: str | None = None
+    ) -> AppendSteps[None]:
         """Write a message, and everything else of the agent that is not in the database."""
         conversation = self.conversation(agent)
-        with conversation.lock:
-            written = conversation.as_written(message, agent)
-            self._append_locked(conversation, written, agent, external_id)
-
-    def begin_append(
-        self,
-        conversation: Conversation,
-        message: Message,
-        agent: LocalAgent,
-        external_id: str | None = None,
-    ) -> Append | None:
-        """Lock the conversation and return what an append writes; None if it writes more.
-
-        :meth:`end_append` or :meth:`leave_append` must follow in the same thread, if not None.
-        """
-        # Another thread may have it, which may wait for a lock: the others do not wait with this.
         if not conversation.lock.acquire(blocking=False):
-            return None
-        begun = None
+            # Another thread may have it, which may wait for a lock of the database.
+            yield None
+            conversation.lock.acquire()
         try:
-            begun = self._begin_append(conversation, message, agent, external_id)
-            return begun
-        finally:
-            if begun is None:
-                conversation.lock.release()
-
-    def _begin_append(
-        self,
-        conversation: Conversation,
-        message: Message,
-        agent: LocalAgent,
-        external_id: str | None,
-    ) -> Append | None:
-        record = conversation.record
-        if record is None or conversation.must_check_rollback or conversation.may_be_written:
-            return None
-        if conversation.find_extended(with_tracking_id(message)) is not None:
-            return None
-        if (
-            self.state_with_messages
-            and conversation.state_to_write(agent, with_window=False) is not None
-        ):
-            return None
-        new = formats.appended_message(message, agent, external_id)
-        conversation.pending_messages.append(new)
-        try:
-            options = self._append_options(conversation, self._session.epoch)
-            return Append(record, conversation.pending_messages, **options)
-        except BaseException:
-            conversation.pending_messages.pop()
-            raise
-
-    def end_append(self, conversation: Conversation, written: Written) -> None:
-        """Record what was written after :meth:`begin_append`."""
-        try:
-            self._record_written(conversation, written)
+            message = conversation.as_written(message, agent)
+            grown = conversation.find_extended(with_tracking_id(message))
+            if grown is not None:
+                yield None
+                self._extend(conversation, grown, message)
+            else:
+                new = formats.appended_message(message, agent, external_id)
+                conversation.pending_messages.append(new)
+            yield from self._write_steps(conversation, agent)
         finally:
             conversation.lock.release()
-
-    def leave_append(self, conversation: Conversation, *, unsure: bool) -> None:
-        """Leave the message pending that :meth:`begin_append` returned."""
-        conversation.may_be_written = unsure
-        conversation.lock.release()
-
-    def append_pending(self, conversation: Conversation, agent: LocalAgent) -> None:
-        """Write the message that :meth:`leave_append` left, if no other write has."""
-        self._write(conversation, agent)
-
-    def _append_locked(
-        self,
-        conversation: Conversation,
-        message: Message,
-        agent: LocalAgent,
-        external_id: str | None,
-    ) -> None:
-        grown = conversation.find_extended(with_tracking_id(message))
-        if grown is not None:
-            self._extend(conversation, grown, message)
-        else:
-            new = formats.appended_message(message, agent, external_id)
-            conversation.pending_messages.append(new)
-        self._write(conversation, agent)
 
     def update(self, message: Message, agent: LocalAgent) -> None:
         """Replace a message that has changed."""
@@ -290,24 +226,36 @@ class SessionOperations:
     def _write(
         self, conversation: Conversation, agent: LocalAgent, *, with_window: bool = False
     ) -> None:
-        """Write what is not in the database: the agent's row, messages and state."""
-        with conversation.lock:
-            self._drop_rolled_back(conversation)
-            self._at_epoch(lambda: self._write_at(conversation, agent, with_window=with_window))
+        steps = self._write_steps(conversation, agent, with_window=with_window)
+        run_steps(self._session.using, steps)
 
-    def _at_epoch(self, write: Callable[[], R]) -> R:
-        return self._session.reload_if_stale(write, self._reload)
+    def _write_steps(
+        self, conversation: Conversation, agent: LocalAgent, *, with_window: bool = False
+    ) -> AppendSteps[None]:
+        """Write what is not in the database: the agent's row, messages and state."""
+        if conversation.must_check_rollback:
+            yield None
+            self._drop_rolled_back(conversation)
+        write = partial(self._write_at, conversation, agent, with_window=with_window)
+        yield from self._session.reload_steps_if_stale(write, self._reload)
 
     def _write_at(
         self, conversation: Conversation, agent: LocalAgent, *, with_window: bool
-    ) -> None:
-        epoch = self._session.epoch
-        record = conversation.record or self._create_agent(conversation, agent, epoch)
+    ) -> AppendSteps[None]:
+        epoch, record = self._session.epoch, conversation.record
+        writes_state = with_window or self.state_with_messages
+        if record is None:
+            yield None
+            record = self._create_agent(conversation, agent, epoch)
+        elif writes_state and not with_window:
+            # Most messages change no state. What changes meanwhile is written with the next one.
+            writes_state = conversation.state_to_write(agent, with_window=False) is not None
+            if writes_state:
+                yield None
         if conversation.pending_messages:
-            self._write_messages(conversation, record, epoch)
-        new = None
-        if with_window or self.state_with_messages:
-            new = conversation.state_to_write(agent, with_window=with_window)
+            yield from self._write_messages(conversation, record, epoch)
+        # Only now, because a window names the messages that are stored.
+        new = conversation.state_to_write(agent, with_window=with_window) if writes_state else None
         if new is not None:
             with self._name_in_error(f"the state of agent {agent.agent_id!r}"):
                 self.store.agents.update(record, new.state, epoch=epoch)
@@ -374,12 +322,14 @@ class SessionOperations:
             "again": conversation.may_be_written,
         }
 
-    def _write_messages(self, conversation: Conversation, record: AgentRecord, epoch: int) -> None:
+    def _write_messages(
+        self, conversation: Conversation, record: AgentRecord, epoch: int
+    ) -> AppendSteps[None]:
         new = conversation.pending_messages
         options = self._append_options(conversation, epoch)
         try:
             with self._name_in_error(f"a message of agent {record.agent_id!r}"):
-                written = self.store.append_many(record, new, **options)
+                written = yield Append(record, new, **options)
         except StaleSessionError:
             raise
         except PayloadError:
@@ -433,8 +383,9 @@ class SessionOperations:
         with conversation.lock:
             self._drop_rolled_back(conversation)
             for stored in conversation.find_repinned(agent):
-                self._at_epoch(partial(self._store_pin, conversation, stored))
-        self._write(conversation, agent, with_window=True)
+                pin = partial(self._store_pin, conversation, stored)
+                self._session.reload_if_stale(pin, self._reload)
+            self._write(conversation, agent, with_window=True)
 
     def _store_pin(self, conversation: Conversation, stored: StoredMessage) -> None:
         row = row_of(conversation)
@@ -474,10 +425,11 @@ class SessionOperations:
         """Write an orchestrator's state."""
         self.open()
         with self._name_in_error(f"the state of orchestrator {multi_agent_id!r}"):
-            self._at_epoch(
+            self._session.reload_if_stale(
                 lambda: self.orchestrators.write(
                     multi_agent_id, state, epoch=self._session.epoch, ended=ended
-                )
+                ),
+                self._reload,
             )
 
     def redact(self, redact_message: Message, agent: LocalAgent) -> None:

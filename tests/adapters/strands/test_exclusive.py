@@ -20,10 +20,11 @@ from django_agent_sessions.exceptions import (
     SessionConflictError,
 )
 from django_agent_sessions.models import RunLease
+from django_agent_sessions.store._append import AppendWrite
 from django_agent_sessions.testing.exclusive import is_free
 from tests.threads import elsewhere
 
-from .agents import build, manager_of, requests, stored, texts, yes_to
+from .agents import build, requests, stored, texts, yes_to
 from .scripted import ScriptedModel, call
 from .test_bidi import ScriptedBidiModel
 from .traffic import watched
@@ -191,16 +192,14 @@ def test_a_run_that_lost_its_session_writes_nothing_and_begins_anew(settings):
 def test_a_message_whose_write_failed_is_still_written_after_anothers_turn(monkeypatch):
     agent = exclusive()
     agent("First")
-    store = type(manager_of(agent)._work.store)
-    append_many = store.append_many
 
     def broken(*args, **kwargs):
         raise OSError("no database")
 
-    monkeypatch.setattr(store, "append_many", broken)
-    with pytest.raises(OSError, match="no database"):
-        agent("Second")
-    monkeypatch.setattr(store, "append_many", append_many)
+    with monkeypatch.context() as patch:
+        patch.setattr(AppendWrite, "write", broken)
+        with pytest.raises(OSError, match="no database"):
+            agent("Second")
     exclusive()("Other")
     agent("Third")
 
