@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from django_agent_sessions.content.dialects.redaction import mask
 
-from .finders import DetectorFinder, Finder, Match, PatternFinder, TextFinder, find_matches
+from .finders import (
+    DetectorFinder,
+    Finder,
+    Finders,
+    Match,
+    PatternFinder,
+    TextFinder,
+    find_matches,
+)
 from .masks import MASK_PATTERN, replacement_ids, safe_id
 from .message_redaction import redact_block, redact_message, redact_spans
 from .payloads import MAX_LISTED_MATCHES, MaskedMatch, MaskedMatches, mask_text, mask_tree
@@ -25,6 +33,7 @@ __all__ = [
     "MAX_LISTED_MATCHES",
     "DetectorFinder",
     "Finder",
+    "Finders",
     "MaskedMatch",
     "MaskedMatches",
     "Match",

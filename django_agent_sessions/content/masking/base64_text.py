@@ -19,11 +19,13 @@ _CODED = "[A-Za-z0-9+/_-]"
 _BREAK = re.compile(r"[ \t]{0,16}\r?\n[ \t>]{0,16}")
 _RUN = re.compile(rf"{_CODED}{{4,}}+(?:[ \t]{{0,16}}\r?\n[ \t>]{{0,16}}{_CODED}++)*+={{0,2}}")
 _ESCAPED = re.compile(r"\\u|%[89a-fA-F]|&")
-_SHORTEST = 8
 _ALIGNMENTS = 4
 # Decodes to three bytes that occur in no text.
 _SEPARATOR = "////"
 _TEXT_SEPARATOR = "\uffff"
+
+SHORTEST_BASE64 = 8
+"""The fewest characters of base64 that is decoded."""
 
 _SURE = 5
 """Fewer bytes can occur in base64 by chance."""
@@ -35,7 +37,7 @@ class Base64Texts:
     def __init__(self, text: str, shortest: int) -> None:
         """``shortest`` is the length of the shortest searched string."""
         # Base64 encodes three bytes as four characters.
-        shortest = max(_SHORTEST, shortest * 4 // 3)
+        shortest = max(SHORTEST_BASE64, shortest * 4 // 3)
         self._runs: list[re.Match[str]] = []
         self._letters: list[str] = []
         self._starts = array("q")

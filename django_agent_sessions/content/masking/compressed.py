@@ -13,12 +13,12 @@ import lzma
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from django_agent_sessions.content.work_budget import check_work
 
-from .finders import Finder, Match, iterate_matches
+from .finders import Finders, Match
 
 _DEPTH = 3
 _MOST_BYTES = 64 * 1024 * 1024
@@ -85,12 +85,12 @@ class CompressedFile:
         self._members = _MOST_MEMBERS
         self.unread = False
 
-    def find(self, finders: Sequence[Finder]) -> Match | None:
+    def find(self, finders: Finders) -> Match | None:
         """Return the first match in the file."""
         for content in self._contents(self._data, _DEPTH):
             for text, is_bytes in _texts(content):
-                wanted = [finder for finder in finders if finder.exact] if is_bytes else finders
-                match = next(iter(iterate_matches(text, wanted, is_bytes=is_bytes)), None)
+                wanted = finders.exact if is_bytes else finders
+                match = next(wanted.search(text, is_bytes=is_bytes), None)
                 if match is not None:
                     return match
         return None

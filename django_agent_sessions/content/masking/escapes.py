@@ -53,6 +53,9 @@ _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "\
 _HEX_PAIR = re.compile(f"[%=x]({_HEX}{{2}})")
 _OCTAL = re.compile(r"[0-7]{3}")
 
+MAYBE_ESCAPED = re.compile(r"[\\=%&\U000e0020-\U000e01ef]")
+"""The characters with which escapes begin, of any kind."""
+
 MOST_PASSES = 4
 """How often a text is decoded that is escaped more than once."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,6 +26,10 @@ _PIECE = 128 * 1024
 _BEFORE = 1024
 """The characters before a piece that decide whether a match begins in it."""
 _LONGEST_DETECTED = 72 * 1024
+_LONGEST_KEPT = 8 * 1024
+_MOST_KEPT = 1024 * 1024
+_ENTRY = 128
+"""The bytes that a text, and a match in it, need besides the characters."""
 # An escaped character has up to twelve characters, and base64 of UTF-16 twice is shorter.
 _LONGEST_SPELLED = 16
 _LEAST_LONGEST = 8 * 1024
@@ -207,49 +212,91 @@ class DetectorFinder:
             yield Match(start, end, re.sub(r"[^A-Z0-9]+", "_", kind.upper()))
 
 
+class Finders(tuple[Finder, ...]):
+    """Finders that search equal texts once: a key, an id or a copied message occurs many times.
+
+    The texts that were searched, and what was found, are kept as long as the object. It is made
+    for one redaction and never stored, because the texts are those that have to disappear. Only
+    short texts are kept, and no more than a megabyte.
+    """
+
+    def __init__(self, finders: Iterable[Finder] = ()) -> None:
+        self._whole = [finder for finder in self if finder.longest is None]
+        self._others = [finder for finder in self if finder.longest is not None]
+        self._longest = max((finder.longest or 0 for finder in self), default=0)
+        lengths = [f.shortest for f in self._others if isinstance(f, TextFinder)]
+        self._shortest = min(lengths, default=0)
+        self._found: dict[str, Sequence[Match]] = {}
+        self._room = _MOST_KEPT
+
+    @cached_property
+    def exact(self) -> Finders:
+        """Those of texts that the caller named."""
+        return self._limited([finder for finder in self if finder.exact])
+
+    @cached_property
+    def strings(self) -> Finders:
+        """Those of strings, which are neither patterns nor detected."""
+        return self._limited([finder for finder in self if isinstance(finder, TextFinder)])
+
+    def _limited(self, finders: Sequence[Finder]) -> Finders:
+        return self if len(finders) == len(self) else Finders(finders)
+
+    def find(self, text: str) -> Iterable[Match]:
+        """Return the matches in a text outside of masks, in order; overlapping ones are merged."""
+        if len(text) > _LONGEST_KEPT:
+            return self.search(text)
+        found = self._found.get(text)
+        if found is None:
+            found = tuple(self.search(text))
+            size = sys.getsizeof(text) + _ENTRY * (1 + len(found))
+            if size <= self._room:
+                self._room -= size
+                self._found[text] = found
+        return found
+
+    def search(self, text: str, *, is_bytes: bool = False) -> Iterator[Match]:
+        """Yield the same matches, found piece by piece; what was found is not kept."""
+        rest = _sorted(SearchedText(text, is_bytes=is_bytes), self._whole) if self._whole else []
+        current: Match | None = None
+        # Larger pieces for longer strings, so that no character is searched more than twice.
+        size = max(_PIECE, self._longest)
+        for first in range(0, len(text), size):
+            last = first + size
+            begin = max(0, first - _BEFORE)
+            piece = text[begin : last + self._longest]
+            found = [
+                match._replace(start=match.start + begin, end=match.end + begin)
+                for match in self._search_piece(piece, is_bytes)
+                if match.start + begin < last and match.end + begin > first
+            ]
+            if rest:
+                end = bisect_right(rest, (last,)) if last < len(text) else len(rest)
+                found = sorted([*found, *rest[:end]], key=_order)
+                rest = rest[end:]
+            if not found:
+                continue
+            mask_spans = masks.mask_spans(piece)
+            for match in found:
+                if _is_masked(mask_spans, match.start - begin, match.end - begin):
+                    continue
+                if current is not None and match.start < current.end:
+                    current = _merge(current, match)
+                    continue
+                if current is not None:
+                    yield current
+                current = match
+        if current is not None:
+            yield current
+
+    def _search_piece(self, piece: str, is_bytes: bool) -> list[Match]:
+        searched = SearchedText(piece, is_bytes=is_bytes, shortest=self._shortest)
+        return _sorted(searched, self._others)
+
+
 def find_matches(text: str, finders: Iterable[Finder]) -> list[Match]:
     """Return the matches in a text outside of masks, in order; overlapping ones are merged."""
-    return list(iterate_matches(text, finders))
-
-
-def iterate_matches(
-    text: str, finders: Iterable[Finder], *, is_bytes: bool = False
-) -> Iterator[Match]:
-    """Yield the matches in a text outside of masks, in order, searching piece by piece."""
-    finders = list(finders)
-    whole = [finder for finder in finders if finder.longest is None]
-    others = [finder for finder in finders if finder.longest is not None]
-    longest = max((finder.longest or 0 for finder in others), default=0)
-    shortest = min((f.shortest for f in others if isinstance(f, TextFinder)), default=0)
-    rest = _sorted(SearchedText(text, is_bytes=is_bytes), whole) if whole else []
-    current: Match | None = None
-    # Larger pieces for longer strings, so that no character is searched more than twice.
-    size = max(_PIECE, longest)
-    for first in range(0, len(text), size):
-        last = first + size
-        begin = max(0, first - _BEFORE)
-        piece = text[begin : last + longest]
-        matches = [
-            match._replace(start=match.start + begin, end=match.end + begin)
-            for match in _sorted(SearchedText(piece, is_bytes=is_bytes, shortest=shortest), others)
-        ]
-        mask_spans = masks.mask_spans(piece)
-        found = [match for match in matches if match.start < last and match.end > first]
-        if rest:
-            end = bisect_right(rest, (last,)) if last < len(text) else len(rest)
-            found = sorted([*found, *rest[:end]], key=_order)
-            rest = rest[end:]
-        for match in found:
-            if _is_masked(mask_spans, match.start - begin, match.end - begin):
-                continue
-            if current is not None and match.start < current.end:
-                current = _merge(current, match)
-                continue
-            if current is not None:
-                yield current
-            current = match
-    if current is not None:
-        yield current
+    return list(Finders(finders).search(text))
 
 
 def _sorted(searched: SearchedText, finders: Sequence[Finder]) -> list[Match]:

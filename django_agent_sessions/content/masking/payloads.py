@@ -30,10 +30,8 @@ from .encodings import base64_start, decode_base64, parse_embedded_json, within_
 from .finders import (
     DetectorFinder,
     Finder,
+    Finders,
     Match,
-    TextFinder,
-    find_matches,
-    iterate_matches,
 )
 from .masks import document_name, is_replacement_id, replacement_id
 from .replacement import drop_copies, ensure_json, mask_matches, replace_texts
@@ -91,18 +89,23 @@ class MaskedMatches(list[MaskedMatch]):
 
 def mask_text(text: str, detectors: Sequence[Detector]) -> str:
     """Return a text with the matches of detectors masked."""
-    return mask_matches(text, iterate_matches(text, [DetectorFinder(detectors)]))
+    return mask_matches(text, Finders([DetectorFinder(detectors)]).search(text))
 
 
 def mask_tree(
-    value: Any, finders: Sequence[Finder], *, free: bool = False, kept: list[Path] | None = None
+    value: Any,
+    finders: Sequence[Finder],
+    *,
+    free: bool = False,
+    kept: list[Path] | None = None,
 ) -> tuple[Any, MaskedMatches]:
     """Return a payload with the matches of finders masked, and the matches.
 
     With ``free``, all keys and values are content. ``kept`` receives the paths of names that
     match but are not masked, because programs look them up.
     """
-    masker = _Masker(finders, [] if kept is None else kept)
+    known = finders if isinstance(finders, Finders) else Finders(finders)
+    masker = _Masker(known, [] if kept is None else kept)
     changed = masker.value(value, (), free)
     return changed, masker.hits
 
@@ -126,7 +129,7 @@ class _Names:
 
 
 class _Masker:
-    def __init__(self, finders: Sequence[Finder], kept: list[Path]) -> None:
+    def __init__(self, finders: Finders, kept: list[Path]) -> None:
         self._finders = finders
         self._kept = kept
         # Asked for every key, therefore without those that have no answer.
@@ -136,7 +139,7 @@ class _Masker:
             if type(dialect).kind_of is not dialects.Dialect.kind_of
         ]
         self._known = dialects.vocabulary()
-        self._exact = [finder for finder in finders if finder.exact]
+        self._exact = finders.exact
         self.hits = MaskedMatches()
 
     def value(self, value: Any, path: Path, free: bool) -> Any:
@@ -260,12 +263,12 @@ class _Masker:
         members: list[int],
         inner: Path,
         between: str,
-        finders: Sequence[Finder],
+        finders: Finders,
     ) -> list[str]:
         joined = between.join(texts)
         starts = list(accumulate((len(text) + len(between) for text in texts), initial=0))
         parts: dict[int, list[Match]] = {}
-        for found in iterate_matches(joined, finders):
+        for found in finders.find(joined):
             first = index = bisect_right(starts, found.start) - 1
             if starts[index + 1] >= found.end:
                 continue
@@ -294,7 +297,7 @@ class _Masker:
         return self._plain(text, path) if parsed is None else self._json(text, parsed, path)
 
     def _plain(self, text: str, path: Path) -> str:
-        return self._mask_matches(text, iterate_matches(text, self._finders), path)
+        return self._mask_matches(text, self._finders.find(text), path)
 
     def _mask_matches(self, text: str, found: Iterable[Match], path: Path) -> str:
         return mask_matches(text, self._record(text, found, path))
@@ -312,7 +315,7 @@ class _Masker:
         # A named text may contain JSON punctuation, and detectors need a key with its value.
         found = (
             match
-            for match in iterate_matches(text, self._finders)
+            for match in self._finders.find(text)
             if not within_escape(text, match.start) and not within_escape(text, match.end)
         )
         return ensure_json(text, self._mask_matches(text, found, path))
@@ -321,7 +324,7 @@ class _Masker:
         if not isinstance(key, str):
             # It is stored as text.
             text = str(key_text(key))
-            masked = self._mask_matches(text, iterate_matches(text, self._finders), (*path, text))
+            masked = self._mask_matches(text, self._finders.find(text), (*path, text))
             return key if masked is text else masked
         if not free and key in self._known.all_keys:
             return key
@@ -329,11 +332,11 @@ class _Masker:
             return self._name(key, (*path, key))
         if not free and path and path[-1] in self._known.id_keyed:
             return self._id(key, (*path, key))
-        return self._mask_matches(key, iterate_matches(key, self._finders), (*path, key))
+        return self._mask_matches(key, self._finders.find(key), (*path, key))
 
     def _word(self, text: str, path: Path) -> str:
         """Mask a value unless it may be one of a newer SDK and only a part of it matches."""
-        found = find_matches(text, self._finders)
+        found = list(self._finders.find(text))
         if found and may_be_word(text) and (found[0].start, found[-1].end) != (0, len(text)):
             self._kept.append(path)
             return text
@@ -346,14 +349,13 @@ class _Masker:
             return item if changed == item else changed
         if not is_name(item):
             return self.value(item, path, True)
-        if find_matches(item, self._finders):
+        if any(self._finders.find(item)):
             self._kept.append(path)
         return item
 
     def _sealed(self, text: str, path: Path) -> str:
         """Mask text that was written in place of a signature."""
-        finders = [finder for finder in self._exact if isinstance(finder, TextFinder)]
-        return self._mask_long_matches(text, finders, path)
+        return self._mask_long_matches(text, self._finders.strings, path)
 
     def _counts(self, value: dict[str, Any], path: Path) -> dict[str, Any]:
         """Mask the values that are not numbers."""
@@ -372,11 +374,11 @@ class _Masker:
         return self._id(text, path, prefixed=True)
 
     def _id(self, text: str, path: Path, *, prefixed: bool = False) -> str:
-        found = () if is_replacement_id(text) else find_matches(text, self._exact)
-        if not found:
+        first = None if is_replacement_id(text) else next(iter(self._exact.find(text)), None)
+        if first is None:
             return text
-        self.hits.record(path, text, found[0])
-        return replacement_id(text, found[0].start, prefixed=prefixed)
+        self.hits.record(path, text, first)
+        return replacement_id(text, first.start, prefixed=prefixed)
 
     def _file_name(self, text: str, path: Path, *, limited: bool = False) -> str:
         """Mask a name so that providers accept it, and no other name is equal."""
@@ -390,11 +392,11 @@ class _Masker:
             text = repr(number)
         except ValueError:
             return number
-        found = find_matches(text, self._finders)
-        if not found:
+        first = next(iter(self._finders.find(text)), None)
+        if first is None:
             return number
-        self.hits.record(path, text, found[0])
-        return mask(found[0].kind)
+        self.hits.record(path, text, first)
+        return mask(first.kind)
 
     def _binary(self, data: bytes, path: Path) -> bytes:
         if is_compressed(data) and (masked_file := self._compressed(data, path)) is not None:
@@ -427,7 +429,7 @@ class _Masker:
         # One character per byte, so that positions are equal. The length must not change.
         text = data.decode("latin-1")
         masked: bytearray | None = None
-        for match in iterate_matches(text, self._exact, is_bytes=True):
+        for match in self._exact.search(text, is_bytes=True):
             self.hits.record(path, text, match)
             masked = masked or bytearray(data)
             masked[match.start : match.end] = b"*" * (match.end - match.start)
@@ -452,9 +454,9 @@ class _Masker:
             return self._plain(text, path)
         return self._mask_long_matches(text, self._exact, path)
 
-    def _mask_long_matches(self, text: str, finders: Sequence[Finder], path: Path) -> str:
+    def _mask_long_matches(self, text: str, finders: Finders, path: Path) -> str:
         # A signature, or the base64 of an image, may contain a short text by chance.
-        found = find_matches(text, finders)
+        found = finders.find(text)
         long = [match for match in found if match.end - match.start >= _SHORTEST_IN_BASE64]
         return self._mask_matches(text, long, path)
 

@@ -12,8 +12,14 @@ from functools import cached_property
 from django_agent_sessions.content.decoded_text import DecodedText
 from django_agent_sessions.content.work_budget import check_work
 
-from .base64_text import Base64Texts
-from .escapes import MOST_PASSES, decode_escapes, decode_markup, decode_quoted_printable
+from .base64_text import SHORTEST_BASE64, Base64Texts
+from .escapes import (
+    MAYBE_ESCAPED,
+    MOST_PASSES,
+    decode_escapes,
+    decode_markup,
+    decode_quoted_printable,
+)
 from .folding import (
     NOT_ASCII,
     ascii_lower,
@@ -107,7 +113,9 @@ class Reading:
 
     def _flat_text(self, plus: bool) -> str:
         if plus not in self._flat:
-            check_work()
+            # Before the text as it is, the work was checked.
+            if self._parent is not None:
+                check_work()
             self._flat[plus] = self._blanks(plus).sub(" ", self._quick)
         return self._flat[plus]
 
@@ -151,15 +159,22 @@ class SearchedText:
         return Reading(self.text, None, None, is_bytes=self.is_bytes)
 
     @cached_property
+    def _has_escapes(self) -> bool:
+        return MAYBE_ESCAPED.search(self.text) is not None
+
+    @cached_property
     def _decoded(self) -> list[Reading]:
-        return self._passes(self._plain)
+        return self._passes(self._plain) if self._has_escapes else []
 
     @cached_property
     def readings(self) -> list[Reading]:
         """The readings; the first one is the text as it is."""
         plain = self._plain
         bases = [plain]
-        if self.is_bytes and "\0" in self.text:
+        has_nul = self.is_bytes and "\0" in self.text
+        if not (self._has_escapes or has_nul):
+            return bases
+        if has_nul:
             # UTF-16 of most texts is their UTF-8 with NULs between.
             bases.append(self._derive(plain, DecodedText(self.text, _NUL, lambda match: "")))
         found = list(bases)
@@ -193,10 +208,13 @@ class SearchedText:
         """The base64 in the text as it is, and in its first decoded reading."""
         if self._depth >= _MOST_BASE64:
             return []
+        readings = (self._plain, *self._decoded[:1])
+        if max(len(reading.text) for reading in readings) < SHORTEST_BASE64:
+            return []
         check_work()
         return [
             EncodedTexts(reading, found, self._shortest, self._depth + 1)
-            for reading in (self._plain, *self._decoded[:1])
+            for reading in readings
             if (found := Base64Texts(reading.text, self._shortest)).content
         ]
 

@@ -88,7 +88,7 @@ class RowFindings:
 
     def keep_id(self, value: str | None, place: Place) -> None:
         """Record an id that contains a named text; ids are not changed."""
-        if value and masking.find_matches(value, self.groups.named):
+        if value and any(self.groups.named.find(value)):
             self.kept.append(place)
 
 

@@ -65,7 +65,8 @@ class MessageSearch:
         Each binary is read once, and kept in memory only if its message changes.
         """
         message_finders = _finders(copies)
-        finders = [*self._groups.everywhere, *message_finders]
+        everywhere = self._groups.everywhere
+        finders = [*everywhere, *message_finders] if message_finders else everywhere
         all_references = {ref for _, ref in references(shown)} if finders else set()
         if not all_references:
             return shown

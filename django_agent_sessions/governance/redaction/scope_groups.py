@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from django_agent_sessions.content import detectors, masking
-from django_agent_sessions.content.masking import Finder
+from django_agent_sessions.content.masking import Finder, Finders
 from django_agent_sessions.content.paths import Path
 from django_agent_sessions.exceptions import RedactionScopeError
 
@@ -25,9 +25,7 @@ class ScopeGroups:
 
     def __init__(self, given: Sequence[Scope | str]) -> None:
         scopes = [Find(each) if isinstance(each, str) else each for each in given]
-        self.everywhere: list[Finder] = []
-        # Without detectors, whose matches in ids and internal state are coincidences.
-        self.named: list[Finder] = []
+        everywhere: list[Finder] = []
         self.by_message: dict[UUID, list[Scope]] = {}
         # As entered; the matches may have another spelling.
         self.named_texts = {s.text for s in scopes if isinstance(s, Find) and not s.pattern}
@@ -38,18 +36,18 @@ class ScopeGroups:
                     "WholeMessage, Block or Span with message.id"
                 )
             if isinstance(scope, Find | Detect) and scope.message is None:
-                new_finder = finder_for(scope)
-                self.everywhere.append(new_finder)
-                if isinstance(scope, Find):
-                    self.named.append(new_finder)
+                everywhere.append(finder_for(scope))
             else:
                 self.by_message.setdefault(message_key(scope.message), []).append(scope)
+        self.everywhere = Finders(everywhere)
+        # Without detectors, whose matches in ids and internal state are coincidences.
+        self.named = self.everywhere.exact
 
     def limited_to(self, texts: Collection[str]) -> ScopeGroups:
         """Return groups that search the whole session for these texts only."""
         limited = copy(self)
-        limited.everywhere = [masking.TextFinder(text) for text in sorted(texts) if text.strip()]
-        limited.named = []
+        finders = [masking.TextFinder(text) for text in sorted(texts) if text.strip()]
+        limited.everywhere, limited.named = Finders(finders), Finders()
         return limited
 
 

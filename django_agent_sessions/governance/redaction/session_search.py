@@ -96,8 +96,8 @@ class SessionSearch:
         self._refs: set[MessageRef] = set()
         # The named messages that changed, copies of which are in the states of orchestrators.
         self._changes = NodeChanges()
-        # What was found in what the user sees, and is searched in the rest.
-        self._texts: set[str] = set()
+        # What is searched in what the user does not see.
+        self._hidden_groups = self._groups.limited_to(())
 
     # --- search ------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class SessionSearch:
 
     def _search_model(self, model: type[Model]) -> None:
         if model in self._hidden:
-            self._texts = self._seen_texts()
+            self._hidden_groups = self._groups.limited_to(self._seen_texts())
         versions: dict[Any, Any] = {}
         findings: dict[Any, RowFindings] = {}
         room = masking.MAX_LISTED_MATCHES
@@ -176,7 +176,7 @@ class SessionSearch:
         if isinstance(copy.row, SessionMessage):
             return self._messages.search(copy, self._members.get(copy.key))
         is_hidden = self._visibility.hides(copy.row)
-        groups = self._groups.limited_to(self._texts) if is_hidden else self._groups
+        groups = self._hidden_groups if is_hidden else self._groups
         found = RowFindings(groups, copy, is_hidden=is_hidden)
         self._search_columns(found)
         return found
@@ -203,7 +203,7 @@ class SessionSearch:
             mask_variants(found, self._refs)
 
     def _seen_texts(self) -> set[str]:
-        """Return what is searched in what the user does not see."""
+        """Return what was found in what the user sees."""
         return set().union(*(found.secrets for found in self.findings if not found.is_hidden))
 
     def _node_changes(self) -> NodeChanges:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import re
+import tracemalloc
+from collections import Counter
 from typing import Any
 
 import pytest
 
-from django_agent_sessions.content.masking import TextFinder, mask_tree
+from django_agent_sessions.content.masking import Finders, TextFinder, find_matches, mask_tree
 
 ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be", "utf-16")
 
@@ -285,3 +287,65 @@ def test_a_page_that_somebody_selected_is_found_as_a_tool_was_given_it():
 )
 def test_no_text_takes_long_to_look_for(secret):
     assert masked(f"{secret} \\ % & é", secret).split() == ["[REDACTED]", "\\", "%", "&", "é"]
+
+
+class Counting(TextFinder):
+    """Counts how often it searches each text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.searched: Counter[str] = Counter()
+
+    def find(self, searched: Any) -> Any:
+        self.searched[searched.text] += 1
+        return super().find(searched)
+
+
+def test_a_redaction_searches_equal_texts_once():
+    finder = Counting("hunter2")
+    finders = Finders([finder])
+    messages = [
+        {"content": [{"text": "my password is hunter2"}, {"text": f"{number} of 20"}]}
+        for number in range(20)
+    ]
+
+    results = [mask_tree(message, finders) for message in messages]
+
+    assert {masked["content"][0]["text"] for masked, _ in results} == {"my password is [REDACTED]"}
+    assert [len(hits) for _, hits in results] == [1] * 20
+    assert set(finder.searched.values()) == {1}
+    assert {f"{number} of 20" for number in range(20)} <= finder.searched.keys()
+
+
+def test_texts_that_differ_in_anything_are_searched_both():
+    finder = Counting("hunter2")
+    finders = Finders([finder])
+
+    for text in ("Hunter2", "hunter2", "hunter2 ", "h\u00fcnter2", "hu\u0308nter2", "HUNTER2"):
+        assert list(finders.find(text)) == find_matches(text, [TextFinder("hunter2")])
+
+    assert set(finder.searched.values()) == {1}
+    assert len(finder.searched) == 6
+
+
+def test_other_finders_search_a_text_again():
+    other = Finders([TextFinder("swordfish")])
+    finders = Finders([TextFinder("hunter2")])
+
+    assert [len(list(each.find("hunter2"))) for each in (finders, other)] == [1, 0]
+    assert [len(list(each.find("swordfish"))) for each in (finders, other)] == [0, 1]
+
+
+@pytest.mark.parametrize("length", [1000, 100_000])
+def test_only_so_many_texts_are_kept(length):
+    finders = Finders([TextFinder("hunter2")])
+
+    tracemalloc.start()
+    try:
+        for number in range(4_000_000 // length):
+            assert not list(finders.find(f"{number:0{length}}"))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert held < 2_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 from unittest.mock import patch
 
@@ -10,6 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from django_agent_sessions.content.detectors import load
+from django_agent_sessions.content.masking import Finders
 from django_agent_sessions.content.work_budget import WorkBudget, limit_work
 from django_agent_sessions.exceptions import RedactionScopeError, WorkLimitError
 from django_agent_sessions.governance.redaction import Detect, Find, WholeMessage, redact
@@ -135,3 +137,16 @@ def test_a_redaction_checks_its_budget_at_each_fork(store, agent):
         store.clear(store.agents.list(store.sessions.fork(session))[0])
 
     assert checks() >= before + 5
+
+
+def test_what_was_searched_does_not_outlive_a_redaction(store, agent):
+    def kept() -> int:
+        gc.collect()
+        return sum(isinstance(each, Finders) for each in gc.get_objects())
+
+    store.append(agent, said("my secret"))
+    before = kept()
+
+    redact(agent.session, Find("secret"), Detect(), reason="r")
+
+    assert kept() == before
