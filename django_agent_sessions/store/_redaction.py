@@ -1,9 +1,10 @@
-"""Replace a message with its redacted version."""
+"""Write a redaction: what a service has planned, or a guardrail's new version of a message."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -16,13 +17,46 @@ from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, Branch, Session, SessionMessage
 from django_agent_sessions.values.records import AgentRecord
 
-from ._content_writes import increment_redaction_epoch, replace_messages
+from ._content_rows import Copy
+from ._content_writes import increment_redaction_epoch, replace, replace_messages
 from ._held_copies import keep, keep_messages
 from ._queries import conversation, session_rows
 from ._rows import MessageRow
 from ._statement_sizes import check_statement_size
-from ._variants import MessageRef, replace_variants
+from ._variants import MessageRef, without_variants
 from .locking import lock_session, with_lock
+
+
+def write_redaction(
+    using: str,
+    session: Session,
+    event: AuditEvent,
+    uploads: Uploads,
+    *,
+    messages: Sequence[tuple[UUID, int, MessageRow]],
+    rows: Iterable[tuple[Copy, Mapping[str, Any]]],
+    now: datetime | None = None,
+    is_seen: bool = True,
+) -> int:
+    """Write the redacted content of a locked session, after its audit event; return its epoch.
+
+    ``messages`` are the redacted versions of messages, given with their revisions, and ``rows`` the
+    new values of other rows. Under legal hold, copies of what they had are kept. Agents read the
+    session again, unless the change is not ``is_seen`` by them. Raises ``RetryError`` if a row was
+    deleted or has another revision.
+    """
+    uploads.store()
+    number = session.change + 1
+    keys = [key for key, _, _ in messages]
+    keep_messages(using, session, keys)
+    if session.title_derived:
+        keep(using, session, session_rows(using).filter(pk=session.pk), {"title": ""})
+    for copy, values in rows:
+        keep(using, session, type(copy.row)._base_manager.using(using).filter(pk=copy.key), values)
+        replace(using, copy, values, change=number)
+    replace_messages(using, messages, event, change=number)
+    update_references(using, session.pk, keys)
+    return increment_redaction_epoch(using, session, now) if is_seen else session.redaction_epoch
 
 
 def redact_at(
@@ -35,7 +69,7 @@ def redact_at(
     actor: Any,
     reason: str,
 ) -> int:
-    """Replace a message with its redacted version. See :meth:`Messages.redact`."""
+    """Replace a message and its copies with a redacted version. See :meth:`Messages.redact`."""
     row = MessageRow(agent.dialect, redacted)
     check_statement_size(using, row.texts * 2)
     what = f"redacting message {message_id} of agent {agent.agent_id!r}"
@@ -71,17 +105,15 @@ def redact_at(
             details={"messages": len(copies)},
             using=using,
         )
-        uploads.store()
-        messages = [(key, revision, row) for key, revision, _ in copies]
-        keep_messages(using, session, [key for key, _, _ in messages])
-        if session.title_derived:
-            keep(using, session, session_rows(using).filter(pk=session.pk), {"title": ""})
-        number = session.change + 1
-        replace_messages(using, messages, event, change=number)
-        update_references(using, agent.session, [key for key, _, _ in copies])
-        refs = [ref for _, _, ref in copies]
-        replace_variants(using, session, refs)
-        return increment_redaction_epoch(using, session, row.created_at)
+        return write_redaction(
+            using,
+            session,
+            event,
+            uploads,
+            messages=[(copy, revision, row) for copy, revision, _ in copies],
+            rows=without_variants(using, session.pk, [ref for _, _, ref in copies]),
+            now=row.created_at,
+        )
 
     return with_lock(using, lock, redact, what=what, around=attempt)
 

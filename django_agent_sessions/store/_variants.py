@@ -12,15 +12,13 @@ from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from django.db.models import QuerySet
-from django.utils import timezone
 
 from django_agent_sessions.content import codec
-from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, Snapshot
+from django_agent_sessions.models import MAIN_BRANCH, SessionAgent, Snapshot
 from django_agent_sessions.models.content_columns import ContentKind, content_columns_of
-from django_agent_sessions.models.content_field import sealed_columns
 from django_agent_sessions.models.stored_text import StoredText
 
-from ._held_copies import keep
+from ._content_rows import Copy
 
 _PART = 50
 
@@ -73,7 +71,7 @@ def snapshots_with_variants(using: str, session: UUID) -> QuerySet[Snapshot]:
 def agents_with_windows(using: str, session: UUID) -> QuerySet[SessionAgent]:
     """Return the session's agents that may store messages in their windows."""
     rows = SessionAgent.objects.using(using).filter(session=session, window__isnull=False)
-    return rows.only("window").order_by("pk")
+    return rows.only("window", "session").order_by("pk")
 
 
 def message_ref_of(row: VariantRow, item: Any) -> MessageRef | None:
@@ -90,32 +88,25 @@ def position_range(ref: MessageRef) -> list[int]:
     return [ref.position, ref.position + 1]
 
 
-def replace_variants(using: str, session: Session, refs: Collection[MessageRef]) -> int:
-    """Replace the variants of messages with references, in the transaction of the session's lock.
-
-    Under legal hold, a copy of them is kept.
-    """
+def without_variants(
+    using: str, session: UUID, refs: Collection[MessageRef]
+) -> Iterator[tuple[Copy, dict[str, Any]]]:
+    """Yield the rows with variants of messages, and their values with references instead."""
     wanted = set(refs)
-    changed = 0
     agents = {ref.agent for ref in wanted if ref.agent and ref.branch == MAIN_BRANCH}
-    windows = _batches(agents_with_windows(using, session.pk).filter(pk__in=agents))
-    snapshots = _batches(snapshots_with_variants(using, session.pk))
+    windows = _batches(agents_with_windows(using, session).filter(pk__in=agents))
+    snapshots = _batches(snapshots_with_variants(using, session))
     for row in chain.from_iterable(chain(windows, snapshots)):
         column = variants_column(row)
         before = getattr(row, column)
-        if (items := references_in(before)) is None:
-            continue
+        items = references_in(before) or []
         after = [
             position_range(ref) if (ref := message_ref_of(row, item)) in wanted and ref else item
             for item in items
         ]
         if after != items:
             new = {column: with_references(before, after)}
-            rows = type(row).objects.using(using).filter(pk=row.pk)
-            keep(using, session, rows, new)
-            columns = sealed_columns(type(row), row.pk, new, session.pk)
-            changed += rows.update(**columns, updated_at=timezone.now())
-    return changed
+            yield Copy(row, content_columns_of(row), {column: before}), new
 
 
 def _batches(rows: QuerySet[Any]) -> Iterator[list[Any]]:

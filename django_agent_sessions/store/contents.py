@@ -7,9 +7,7 @@ from ._content_writes import (
     clear_copied_content,
     clear_derived_titles,
     increment_redaction_epoch,
-    replace,
     replace_derived,
-    replace_messages,
     replace_references,
     replace_window,
 )
@@ -17,6 +15,7 @@ from ._mask_on_write import mask_on_write
 from ._message_deletion import delete_messages
 from ._object_bytes import object_pieces
 from ._offload import move_binaries_to_storage
+from ._redaction import write_redaction
 from ._resealing import has_content_of, reseal
 from ._reviews import (
     MAX_LABELS,
@@ -36,7 +35,6 @@ from ._variants import (
     message_ref_of,
     position_range,
     references_in,
-    replace_variants,
     snapshots_with_variants,
     variants_column,
     with_references,
@@ -67,16 +65,14 @@ __all__ = [
     "object_pieces",
     "position_range",
     "references_in",
-    "replace",
     "replace_derived",
-    "replace_messages",
     "replace_note",
     "replace_references",
-    "replace_variants",
     "replace_window",
     "reseal",
     "snapshots_with_variants",
     "variants_column",
     "walk",
     "with_references",
+    "write_redaction",
 ]

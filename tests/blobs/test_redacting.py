@@ -10,7 +10,7 @@ import pytest
 from django_agent_sessions.db.db_errors import RetryError
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.governance import session_change
-from django_agent_sessions.governance.redaction import Find, redact, redaction_plan
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.governance.redaction.redaction_plan import RedactionPlan
 from django_agent_sessions.models import Blob, Session
 from django_agent_sessions.store import SessionStore
@@ -71,7 +71,7 @@ def test_binaries_of_a_redaction_that_gives_up_are_not_left(stored, settings, mo
     def conflict(*args: Any, **kwargs: Any) -> None:
         raise RetryError
 
-    monkeypatch.setattr(redaction_plan, "replace_messages", conflict)
+    monkeypatch.setattr("django_agent_sessions.store._redaction.replace_messages", conflict)
     with pytest.raises(SessionConflictError):
         redact(s.key, Find(SECRET), reason="A request")
 

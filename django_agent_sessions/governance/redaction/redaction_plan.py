@@ -19,11 +19,7 @@ from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.querysets import groups_of_keys
 from django_agent_sessions.models.session_names import by_key
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.contents import (
-    increment_redaction_epoch,
-    replace,
-    replace_messages,
-)
+from django_agent_sessions.store.contents import write_redaction
 from django_agent_sessions.store.locking import check_removal, lock_session
 from django_agent_sessions.values.owners import EVERYBODY
 
@@ -218,21 +214,20 @@ class RedactionPlan:
         )
         if not changes:
             return
-        self._uploads[session.pk].store()
-        number = session.change + 1
-        for found in changes:
-            if found.message is None:
-                replace(self._using, found.copy, found.values, change=number)
-        messages = [
-            (found.copy.key, found.copy.version, found.message)
-            for found in changes
-            if found.message is not None
-        ]
-        replace_messages(self._using, messages, event, change=number)
-        blobs.update_references(self._using, session.pk, [key for key, _, _ in messages])
-        if search.is_seen_by_agents:
-            # Not in the row, which a retry compares with the row of then.
-            search.epoch = increment_redaction_epoch(self._using, session)
+        # Not in the row, which a retry compares with the row of then.
+        search.epoch = write_redaction(
+            self._using,
+            session,
+            event,
+            self._uploads[session.pk],
+            messages=[
+                (found.copy.key, found.copy.version, found.message)
+                for found in changes
+                if found.message is not None
+            ],
+            rows=[(found.copy, found.values) for found in changes if found.message is None],
+            is_seen=search.is_seen_by_agents,
+        )
 
     def result(self) -> Redaction:
         found, *others = [search.result() for search in self._searches.values()]

@@ -287,7 +287,7 @@ def test_an_error_at_the_last_statement_takes_all_back(store, monkeypatch):
         raise RuntimeError("no epoch")
 
     monkeypatch.setattr(
-        "django_agent_sessions.governance.redaction.redaction_plan.increment_redaction_epoch",
+        "django_agent_sessions.store._redaction.increment_redaction_epoch",
         fail,
     )
     with pytest.raises(RuntimeError, match="no epoch"):
