@@ -146,18 +146,16 @@ def _pop(using: str, agent: Any, *, branch: int = 0) -> message_writes.PoppedRow
 
 def _redact_rows(using: str, rows: Sequence[Any], event: Any, *, change: int) -> int:
     count = 0
-    for row in rows:
-        payload = json.loads(row.payload)
+    for key, revision, columns in rows:
+        payload = json.loads(columns["message"])
         count += (
             SessionMessage.objects.using(using)
-            .filter(pk=row.key, revision=row.revision)
+            .filter(pk=key, revision=revision)
             .update(
-                message=payload,
-                redacted_at=row.at,
                 redaction=event,
                 redaction_change=change,
-                revision=row.revision + 1,
-                **row.neutral,
+                revision=revision + 1,
+                **{**columns, "message": payload},
             )
         )
     return count

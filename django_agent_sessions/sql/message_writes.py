@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -129,19 +128,16 @@ def _pop_sql(connection: BaseDatabaseWrapper) -> str:
     return cursors.quote_names(connection, sql)
 
 
-class RedactedRow(NamedTuple):
-    """A message's redacted version."""
-
-    key: UUID
-    revision: int
-    payload: str
-    neutral: Mapping[str, Any]
-    at: datetime
-
-
-def redact_rows(using: str, rows: Sequence[RedactedRow], event: UUID, *, change: int) -> int:
+def redact_rows(
+    using: str,
+    rows: Sequence[tuple[UUID, int, Mapping[str, Any]]],
+    event: UUID,
+    *,
+    change: int,
+) -> int:
     """Write redacted versions of messages, and return how many had the expected revision.
 
+    A row has the key, the revision, and the values of the columns that change with the payload.
     Several times faster than the ORM, while the session is locked.
     """
     if not rows:
@@ -159,17 +155,17 @@ def redact_rows(using: str, rows: Sequence[RedactedRow], event: UUID, *, change:
 
     parameters = [
         [
-            row.payload,
-            adapt("redacted_at", row.at),
+            columns["message"],
+            adapt("redacted_at", columns["redacted_at"]),
             adapt("redaction", event),
             change,
-            row.neutral["role"],
-            row.neutral["text"],
-            adapt("updated_at", row.neutral["updated_at"]),
-            adapt("id", row.key),
-            row.revision,
+            columns["role"],
+            columns["text"],
+            adapt("updated_at", columns["updated_at"]),
+            adapt("id", key),
+            revision,
         ]
-        for row in rows
+        for key, revision, columns in rows
     ]
     with connection.cursor() as cursor:
         cursor.executemany(sql, parameters)

@@ -115,7 +115,7 @@ def _batches(
             yield list(rows.filter(pk__in=part).order_by("pk"))
         return
     rows = rows.order_by("pk")
-    if is_work_limited() and rows.model is SessionMessage:
+    if rows.model is SessionMessage and is_work_limited():
         yield from _small_batches(rows, size)
         return
     batch = list(rows[:size])

@@ -27,7 +27,7 @@ from django_agent_sessions.models import (
     StoredObject,
 )
 from django_agent_sessions.models.content_field import holder_of, sealed_columns, update_one
-from django_agent_sessions.sql.message_writes import RedactedRow, redact_rows
+from django_agent_sessions.sql.message_writes import redact_rows
 
 from ._content_rows import Copy, walk
 from ._encrypted_summaries import redacted_summaries
@@ -86,10 +86,10 @@ def replace_messages(
         record_originals(using, event.session, [key for key, _, _ in messages])
     for key, revision, row in messages:
         check_statement_size(using, row.texts)
-        neutral = row.neutral_columns()
         assert event.session is not None  # noqa: S101 - messages are redacted in their session
         payload = sealed_payload(key, row.texts[0], event.session)
-        rows.append(RedactedRow(key, revision, payload, neutral, row.created_at))
+        columns = {"message": payload, "redacted_at": row.created_at, **row.neutral_columns()}
+        rows.append((key, revision, columns))
     if redact_rows(using, rows, event.pk, change=change) != len(rows):
         raise RetryError
 

@@ -30,7 +30,7 @@ from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import RedactionScopeError
 from django_agent_sessions.governance.session_change import change
 from django_agent_sessions.models import AuditEvent, Session
-from django_agent_sessions.models.session_names import SessionName, session_key
+from django_agent_sessions.models.session_names import SessionName, by_key, session_key
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.locking import write
 from django_agent_sessions.values.owners import EVERYBODY
@@ -169,7 +169,7 @@ def descendants_of(session: SessionName, *, using: str | None = None) -> list[UU
         Primary keys of all direct and indirect forks, including those of other owners.
     """
     key = session_key(session, using)
-    return SessionStore(owner=EVERYBODY, using=using).sessions.descendants(key)
+    return SessionStore(owner=EVERYBODY, using=using).sessions.descendants(by_key(key))
 
 
 async def aredact(
