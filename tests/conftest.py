@@ -14,6 +14,7 @@ from django.core.cache import cache
 from django.db import connection
 from pytest_django import DjangoDbBlocker
 
+from django_agent_sessions.content import codec
 from django_agent_sessions.store import SessionStore
 
 from . import database_locks, encrypted, scoped
@@ -78,6 +79,18 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
 def _keys_of_this_test() -> None:
     """Forgets the keys of the test before, whose rows are gone."""
     encrypted.forget()
+
+
+def codec_guard() -> Iterator[None]:
+    """Fails a test that leaves another codec than it found, with which those after it would run."""
+    before = codec.installed()
+    yield
+    after = codec.install(before)
+    if after is not before:
+        pytest.fail(f"the test left {type(after).__name__} as the codec of the tests after it")
+
+
+_codec_of_this_test = pytest.fixture(autouse=True)(codec_guard)
 
 
 @pytest.fixture(autouse=True)
