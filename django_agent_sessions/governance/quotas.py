@@ -33,7 +33,6 @@ from django_agent_sessions.models import (
     StoredObject,
 )
 from django_agent_sessions.models.functions import OctetLength
-from django_agent_sessions.models.stored_text import MEASURED_TEXT
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -181,7 +180,7 @@ def _name(owner: Any, using: str) -> str:
 def _message_bytes(using: str, **condition: Any) -> int:
     """Return the bytes of messages and files."""
     messages = SessionMessage.objects.using(using).filter(**condition).order_by()
-    texts = messages.aggregate(size=Sum(OctetLength(MEASURED_TEXT)))["size"]
+    texts = messages.aggregate(size=Sum(OctetLength("message")))["size"]
     files = Blob.objects.using(using).filter(**condition).aggregate(size=Sum("size"))["size"]
     return int(texts or 0) + int(files or 0)
 

@@ -78,12 +78,12 @@ class ExactJSONField(ContentField, _TextField):
         _pyi_private_set_type: Any
         _pyi_private_get_type: Any
 
+    def get_db_converters(self, connection: Any) -> list[Any]:
+        return [_plain_payload if codec.is_plain() else self.from_db_value]
+
     def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
         if value is None:
             return None
-        return decode_payload(value) if codec.is_plain() else self._opened(value, expression)
-
-    def _opened(self, value: str, expression: Any) -> Any:
         if isinstance(expression, Col) and not self.is_content:
             return decode_payload(value)
         try:
@@ -172,6 +172,11 @@ class ContentTextField(ContentField, _CharField):
 
     def is_current(self, stored: str, holder: Holder) -> bool:
         return not stored or super().is_current(stored, holder)
+
+
+def _plain_payload(value: str | None, expression: Any, connection: Any) -> Any:
+    """Return a payload that was stored without a codec."""
+    return None if value is None else decode_payload(value)
 
 
 def _plain_text(value: str | None, expression: Any, connection: Any) -> str | None:

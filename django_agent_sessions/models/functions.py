@@ -24,8 +24,6 @@ from django.db.models import (
 from django.db.models.fields.json import KeyTransform
 from django.db.models.functions import Coalesce, RowNumber
 
-from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
-
 
 class _Name(str):
     """A key that Django does not take for an index, if it consists of digits."""
@@ -159,8 +157,8 @@ def count_occurrences(*needles: str) -> Func:
     """
     # Each occurrence is replaced with a text that is one character shorter.
     return Func(
-        OctetLength(PAYLOAD_TEXT),
-        OctetLength(_Replaced(PAYLOAD_TEXT, needles)),
+        OctetLength("message"),
+        OctetLength(_Replaced("message", needles)),
         template="(%(expressions)s)",
         arg_joiner=" - ",
         output_field=IntegerField(),

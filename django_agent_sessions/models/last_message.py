@@ -14,7 +14,7 @@ from django_agent_sessions.content import codec, dialects
 
 from .fields import decode_payload
 from .functions import OctetLength, TypedText
-from .stored_text import PAYLOAD_TEXT, StoredText, opened_text
+from .stored_text import StoredText, opened_text
 
 if TYPE_CHECKING:
     _TextField = models.TextField[Any, Any]
@@ -56,7 +56,7 @@ def _beginning() -> Any:
         return text
     # Encryption leaves the column `text` empty.
     payload = StoredText("message", output_field=_TextField())
-    is_sealed = Q(text="") & LessThanOrEqual(OctetLength(PAYLOAD_TEXT), _MAX_SEALED)
+    is_sealed = Q(text="") & LessThanOrEqual(OctetLength("message"), _MAX_SEALED)
     sealed = Concat(F("agent__dialect"), TypedText(_SEPARATOR), payload, output_field=_TextField())
     return Case(
         When(is_sealed, then=sealed),

@@ -59,12 +59,13 @@ class StoredText(Func):
     def as_sql(self, compiler: Any, connection: Any, *_: Any, **__: Any) -> Any:
         key, column = self.get_source_expressions()
         sql = compiler.compile(column)[0]
-        if codec.is_plain() or not self.keyed:
+        is_plain = codec.is_plain()
+        if is_plain or not self.keyed:
             sql = column.target.as_text(connection, sql)
         else:
             sql = with_row(connection, column.target, compiler.compile(key)[0], sql)
         # A sealed text is cut after it was opened.
-        cut = self.length is not None and codec.is_plain()
+        cut = self.length is not None and is_plain
         return (f"SUBSTR({sql}, 1, {self.length})" if cut else sql), []
 
 
@@ -78,9 +79,6 @@ def opened_text(selected: str) -> str:
 
 PAYLOAD_TEXT = StoredText("message")
 """The payload of a message as stored text."""
-
-MEASURED_TEXT = StoredText("message", keyed=False)
-"""The same, to count its bytes."""
 
 
 def stored_payload() -> StoredText:

@@ -19,7 +19,7 @@ from django_agent_sessions.exceptions import EncryptionError
 
 from .fields import decode_payload
 from .functions import Joined, OctetLength, TypedText
-from .stored_text import PAYLOAD_TEXT, StoredText, opened_text
+from .stored_text import StoredText, opened_text
 
 if TYPE_CHECKING:
     _TextField = models.TextField[Any, Any]
@@ -32,6 +32,7 @@ MAX_TITLE_WORDS = 80
 """The most characters of a title that is made of the first words."""
 
 _LENGTH = 500
+_MASK = mask()
 _SEARCHED_MESSAGES = 20
 """How many messages are looked at, so that one session cannot slow a list down."""
 
@@ -57,11 +58,11 @@ def display_title(title: str, opening_text: str | None, session_id: str) -> str:
 
 
 def first_words(text: str) -> str:
-    """Return how a text begins, in one line; empty for a text that is redacted completely."""
+    """Return how a displayable text begins, in one line; empty if it is redacted completely."""
     # Imported here, because masking reads archives and a start would load all of that.
     from django_agent_sessions.content.masking import MASK_PATTERN
 
-    words = " ".join(displayable(text).split())
+    words = " ".join(text.split())
     if not MASK_PATTERN.sub("", words).strip():
         return ""
     if len(words) <= MAX_TITLE_WORDS:
@@ -129,8 +130,8 @@ def opening_text() -> Case:
     first = _first_few().filter(role="user").order_by("id")
     if is_plain := codec.is_plain():
         # First, because large messages without a text then need not be read.
-        first = first.exclude(text__in=("", mask()))
-    said: Any = _key_role_and_text()
+        first = first.exclude(text__in=("", _MASK))
+    said: Any = _key_role_and_text(is_plain=is_plain)
     if not is_plain:
         said = Replace(said, TypedText(_NEXT), TypedText(" "), output_field=_TextField())
     first = without_tool_results(first).values(said=said)
@@ -154,12 +155,13 @@ def begins_with_result(payload: str) -> bool:
 def last_text() -> Subquery:
     """Return the annotation of the last text of a session: a dict, or None."""
     has_text = ~Q(text="")
-    if not codec.is_plain():
+    if not (is_plain := codec.is_plain()):
         # Encryption leaves the column `text` empty.
-        has_text |= Q(LessThanOrEqual(OctetLength(PAYLOAD_TEXT), _MAX_SEALED))
+        has_text |= Q(LessThanOrEqual(OctetLength("message"), _MAX_SEALED))
     last = _first_few(newest=True).filter(has_text).order_by("-id")
     return Subquery(
-        last.values(said=_key_role_and_text())[:1], output_field=MessageTextField(null=True)
+        last.values(said=_key_role_and_text(is_plain=is_plain))[:1],
+        output_field=MessageTextField(null=True),
     )
 
 
@@ -177,15 +179,15 @@ def _messages(session: Any) -> Any:
     return message._base_manager.filter(session=session, branch=0)
 
 
-def _key_role_and_text() -> Concat:
+def _key_role_and_text(*, is_plain: bool) -> Concat:
     """Return a message's key, role, dialect if it is sealed, and text, in one column."""
     text: Any = Concat(TypedText(_SEPARATOR), Substr("text", 1, _LENGTH))
-    if not codec.is_plain():
+    if not is_plain:
         payload = StoredText("message", output_field=_TextField())
         sealed = Concat(
             F("agent__dialect"), TypedText(_SEPARATOR), payload, output_field=_TextField()
         )
-        is_sealed = Q(text="") & LessThanOrEqual(OctetLength(PAYLOAD_TEXT), _MAX_SEALED)
+        is_sealed = Q(text="") & LessThanOrEqual(OctetLength("message"), _MAX_SEALED)
         text = Case(When(is_sealed, then=sealed), default=text, output_field=_TextField())
     return Concat(
         Cast("pk", _TextField()),

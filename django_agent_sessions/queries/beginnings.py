@@ -16,7 +16,7 @@ from django_agent_sessions.content.dialects.parts import (
 )
 from django_agent_sessions.models.fields import decode_payload
 from django_agent_sessions.models.functions import OctetLength
-from django_agent_sessions.models.stored_text import PAYLOAD_TEXT, StoredText, opened_text
+from django_agent_sessions.models.stored_text import StoredText, opened_text
 from django_agent_sessions.models.titles import begins_with_result
 
 _MAX_PAYLOAD = 64 * 1024
@@ -36,7 +36,7 @@ def said_columns(length: int) -> list[Any]:
 
 def _small_payload(*conditions: Q) -> Case:
     """Return the payload of messages that are small and meet the conditions; NULL for others."""
-    is_small = LessThanOrEqual(OctetLength(PAYLOAD_TEXT), _MAX_PAYLOAD)
+    is_small = LessThanOrEqual(OctetLength("message"), _MAX_PAYLOAD)
     payload = StoredText("message", output_field=TextField())
     return Case(When(Q(*conditions, is_small), then=payload), output_field=TextField(null=True))
 

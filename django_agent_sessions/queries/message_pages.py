@@ -30,7 +30,7 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.fields import ExactJSONField
 from django_agent_sessions.models.functions import OctetLength, TypedText
-from django_agent_sessions.models.stored_text import PAYLOAD_TEXT, stored_payload
+from django_agent_sessions.models.stored_text import stored_payload
 
 MESSAGES_PER_PAGE = 50
 """Default number of messages of a page."""
@@ -209,7 +209,7 @@ def _read(
 ) -> tuple[list[MessagePreview], bool]:
     """Read messages in one direction; return them and whether there are more."""
     order = scope.key if forwards else f"-{scope.key}"
-    messages = scope.messages.filter(condition).annotate(size=OctetLength(PAYLOAD_TEXT))
+    messages = scope.messages.filter(condition).annotate(size=OctetLength("message"))
     columns = _COLUMNS
     if scope.eager:
         # One in so many fits however large the others are, with those on the other side.

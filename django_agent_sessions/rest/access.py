@@ -85,7 +85,7 @@ class SessionAccess:
         """The alias of the sessions' database, for reads too: a replica may be behind."""
         return bridge.database()
 
-    @property
+    @cached_property
     def asked_scope(self) -> str:
         """The request's ``scope``; raises for a wrong one."""
         scope: str = self.request.query_params.get(SCOPE, SCOPE_OWN)
@@ -95,7 +95,7 @@ class SessionAccess:
             )
         return scope
 
-    @property
+    @cached_property
     def asks_for_everybody(self) -> bool:
         """Whether the request asks for other users' sessions; raises for a wrong ``scope``."""
         return self.asked_scope == SCOPE_ALL
@@ -205,7 +205,7 @@ class SessionAccess:
             return set(needed) <= self._may(role)
         if role is SessionRole.OWNER:
             needed = self._beyond(needed)
-        return reach_of(self.request.user, *needed).includes(session)
+        return not needed or reach_of(self.request.user, *needed).includes(session)
 
     def may_review(self, session: Session) -> bool:
         """Return whether the user may see notes, labels and the state of a review.

@@ -114,7 +114,7 @@ class SharedAPI(SessionAPI):
     permission_classes: Any = []
     throttle_scope = ThrottleScope.SHARED
 
-    @property
+    @cached_property
     def asked_scope(self) -> str:
         """Always the default: a link shows one session."""
         return SCOPE_OWN

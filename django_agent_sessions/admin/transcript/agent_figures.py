@@ -12,7 +12,6 @@ from django.db.models.lookups import LessThanOrEqual
 
 from django_agent_sessions.content import dialects
 from django_agent_sessions.models.functions import OctetLength, count_occurrences
-from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 from django_agent_sessions.queries.message_pages import MessageQuery
 from django_agent_sessions.values.records import add_known
 
@@ -73,7 +72,7 @@ class AgentSum:
 
 def points(scope: MessageQuery) -> list[Point]:
     """Read the figures of the newest messages, newest first, and of one more message."""
-    small = Q(LessThanOrEqual(OctetLength(PAYLOAD_TEXT), SEARCHED))
+    small = Q(LessThanOrEqual(OctetLength("message"), SEARCHED))
 
     calls = Case(
         When(small, then=count_occurrences(*_CALL_MARKERS)),

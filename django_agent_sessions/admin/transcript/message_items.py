@@ -59,7 +59,7 @@ def raw(viewer: Viewer, message: UUID) -> HttpResponse:
         text = exact_json.without_hashes(_get_or_404(rows.values_list("stored", flat=True)))
         viewer.record(message, page="download")
         return serving.attachment(text.encode(), "application/json", f"message-{message}.json")
-    size = _get_or_404(rows.annotate(size=OctetLength(PAYLOAD_TEXT)).values_list("size", flat=True))
+    size = _get_or_404(rows.annotate(size=OctetLength("message")).values_list("size", flat=True))
     viewer.record(message, page="raw")
     return _json_response(rows, size)
 

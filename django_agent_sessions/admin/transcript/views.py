@@ -163,7 +163,7 @@ def _page(viewer: Viewer, extra: dict[str, Any]) -> HttpResponse:
 
 def _scope(viewer: Viewer) -> MessageQuery:
     agent_key, branch = viewer.request.GET.get("agent"), viewer.request.GET.get("branch")
-    reading: dict[str, Any] = {"eager": viewer.can_read}
+    reading: dict[str, Any] = {"eager": viewer.can_read, "using": viewer.using}
     if not agent_key:
         # A branch number is ambiguous without an agent.
         if branch:

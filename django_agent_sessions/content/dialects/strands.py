@@ -142,15 +142,15 @@ class Strands(Dialect):
 
     def read(self, payload: object) -> Iterator[TranscriptBlock]:
         content = payload.get("content") if isinstance(payload, dict) else None
-        if (part := text_or_media_part(PartKind.TEXT, content)) is not None:
-            yield TranscriptBlock(("content",), (part,))
-        elif not isinstance(content, list | tuple):
-            yield TranscriptBlock((), (unknown_part(payload),))
-        else:
+        if isinstance(content, list | tuple):
             for position, block in enumerate(content):
                 path = ("content", position)
                 parts = tuple(_block(block, _BLOCKS))
                 yield TranscriptBlock(path, parts, tuple(_result_contents(block, path)))
+        elif (part := text_or_media_part(PartKind.TEXT, content)) is not None:
+            yield TranscriptBlock(("content",), (part,))
+        else:
+            yield TranscriptBlock((), (unknown_part(payload),))
 
     def summarize(self, payload: object) -> Summary:
         """Return the neutral columns; tokens and latency are those of the ``metadata``.

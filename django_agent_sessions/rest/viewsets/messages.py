@@ -132,11 +132,11 @@ class ConversationViewSet(MessageListMixin, viewsets.GenericViewSet[Any]):
         name, query = self.request.query_params.get(AGENT), search_query(self.request)
         only = frozenset(find_messages(row, query, using=self.using)) if query else None
         if name is None:
-            return MessageQuery(row, only=only, main=True)
+            return MessageQuery(row, only=only, main=True, using=self.using)
         keys = [key for key, (agent_id, _) in reading.agents.items() if agent_id == name]
         # An unknown agent has no messages.
         agent = SessionAgent(pk=keys[0] if keys else UUID(int=0))
-        return MessageQuery(row, agent, only)
+        return MessageQuery(row, agent, only, using=self.using)
 
 
 MEDIA_RESPONSES: dict[Any, Any] = {
@@ -200,7 +200,7 @@ class MediaAPI(SessionAPI):
     def read_message(self, session: Session, key: UUID) -> MessagePreview:
         """Return a message of a session, with its payload."""
         only, main = frozenset([key]), self.main_branch_only
-        scope = MessageQuery(session, only=only, main=main, eager=True)
+        scope = MessageQuery(session, only=only, main=main, eager=True, using=self.using)
         rows = message_pages.first_page(scope, count=1).rows
         if rows:
             message_pages.read_payloads(scope, rows, whole=True)

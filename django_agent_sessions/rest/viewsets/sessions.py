@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -32,7 +33,7 @@ from django_agent_sessions.models.functions import one_row_each
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.models.titles import last_text
 from django_agent_sessions.queries.search import MAX_QUERY_LENGTH, find_sessions
-from django_agent_sessions.rest.access import SCOPE_ALL, SCOPE_SHARED
+from django_agent_sessions.rest.access import SCOPE_ALL, SCOPE_OWN
 from django_agent_sessions.rest.base import (
     FileNegotiation,
     ThrottleScope,
@@ -118,6 +119,10 @@ class SessionViewSet(ListModelMixin, SessionDetailAPI):
 
     def get_serializer_class(self) -> type[Any]:
         """Return the serializer of a row of the list, or of one session."""
+        return self._serializer_class
+
+    @cached_property
+    def _serializer_class(self) -> type[Any]:
         if self.action == "list":
             return chosen_serializer(self.row_serializer_class)
         return chosen_serializer(super().get_serializer_class())
@@ -162,10 +167,11 @@ class SessionViewSet(ListModelMixin, SessionDetailAPI):
     def paginate_queryset(self, queryset: Any) -> Any:
         """Return a page of sessions; record that titles of other users' are about to be shown."""
         rows: Any = super().paginate_queryset(queryset)
+        if self.asked_scope == SCOPE_OWN:
+            return rows
         is_searched = is_search(self.request)
-        shows_shared = self.asked_scope == SCOPE_SHARED and (rows or is_searched)
         # An empty list of shared sessions shows nothing that is to be recorded; a search does.
-        if self.asked_scope == SCOPE_ALL or shows_shared:
+        if self.asked_scope == SCOPE_ALL or rows or is_searched:
             details: dict[str, Any] = {"sessions": len(rows)}
             if rows:
                 details |= {"first": str(rows[0].pk), "last": str(rows[-1].pk)}

@@ -19,7 +19,6 @@ from django_agent_sessions.models.fields import CorruptPayload, ExactJSONField
 from django_agent_sessions.models.functions import OctetLength, TypedText
 from django_agent_sessions.models.querysets import MessageQuerySet
 from django_agent_sessions.models.stored_text import (
-    PAYLOAD_TEXT,
     OpenedTextField,
     payload_beginning,
     stored_payload,
@@ -66,7 +65,7 @@ def message_page(
     if name is not None:
         page_rows = filter_format(page_rows, name, newest=limit)
     figures = list(
-        page_rows.annotate(size=OctetLength(PAYLOAD_TEXT))
+        page_rows.annotate(size=OctetLength("message"))
         .order_by("-message_id")
         .values_list("pk", "message_id", "created_at", "updated_at", "external_id", "size")[:limit]
     )

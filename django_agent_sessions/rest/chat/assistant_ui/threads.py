@@ -170,7 +170,8 @@ def title_of_messages(messages: object) -> str:
     """Return the first words of the first user, or an empty string."""
     for message in messages if isinstance(messages, list) else ():
         is_user = isinstance(message, dict) and message.get("role") == "user"
-        if is_user and (words := first_words(" ".join(_texts(message.get("content"))))):
+        text = displayable(" ".join(_texts(message.get("content")))) if is_user else ""
+        if words := first_words(text):
             return words
     return ""
 

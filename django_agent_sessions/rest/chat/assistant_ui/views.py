@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -76,7 +77,7 @@ class AssistantUIView(SessionAPI):
     rejects_unknown_parameters = False
     content_negotiation_class: Any = AcceptNegotiation
 
-    @property
+    @cached_property
     def asked_scope(self) -> str:
         """Always the default: the client lists the user's own threads only."""
         return SCOPE_OWN
