@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import Error, transaction
@@ -27,25 +28,6 @@ def is_enabled() -> bool:
     return conf.get_settings().BLOB_STORAGE is not None
 
 
-class MessageWithBinaries(Protocol):
-    """A message to write."""
-
-    @property
-    def id(self) -> UUID:
-        """Primary key of the message."""
-        ...
-
-    @property
-    def binaries(self) -> Mapping[BlobRef, bytes]:
-        """The binaries extracted from the message."""
-        ...
-
-    @property
-    def hashes(self) -> set[str]:
-        """The hashes of all binaries to which the message refers."""
-        ...
-
-
 class _File(NamedTuple):
     """A file in a storage, and the key that encrypts it."""
 
@@ -55,25 +37,26 @@ class _File(NamedTuple):
 
 
 class Uploads:
-    """The binaries of one write, which may be retried."""
+    """The binaries of one write, which may be retried.
+
+    ``uses`` has the hashes of all binaries to which each message refers, by its primary key;
+    ``binaries`` are those that were extracted from the messages.
+    """
 
     def __init__(
         self,
         using: str,
         session: UUID,
-        messages: Sequence[MessageWithBinaries],
+        uses: Mapping[UUID, Collection[str]],
+        binaries: Mapping[BlobRef, bytes],
         *,
         known: bool = False,
     ) -> None:
         self._using = using
         self._session = session
-        self._messages = messages
-        self._data: dict[str, tuple[BlobRef, bytes]] = {
-            reference.sha256: (reference, data)
-            for message in messages
-            for reference, data in message.binaries.items()
-        }
-        self._hashes = {sha256 for message in messages for sha256 in message.hashes}
+        self._uses = uses
+        self._data = {ref.sha256: (ref, data) for ref, data in binaries.items()}
+        self._hashes = set(chain.from_iterable(uses.values()))
         self._known = known
         # Uploaded files without a committed row, by hash.
         self._files: dict[str, _File] = {}
@@ -187,7 +170,7 @@ class Uploads:
 
     def create_references(self) -> None:
         """Create references from the new messages to their binaries; call in the transaction."""
-        uses = {(message.id, sha256) for message in self._messages for sha256 in message.hashes}
+        uses = {(message, sha256) for message, hashes in self._uses.items() for sha256 in hashes}
         create_references(self._using, self._session, uses)
 
     def discard(self) -> None:

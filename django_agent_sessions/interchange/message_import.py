@@ -14,13 +14,12 @@ from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.importing import (
     COUNT_COLUMNS,
     ImportedFeedback,
-    ImportedMessage,
     ImportedRow,
     ImportStore,
     plausible_count,
 )
 from django_agent_sessions.values.ids import MAX_ID_LENGTH, id_for_time, time_of_id, validate_id
-from django_agent_sessions.values.records import AgentRecord, SessionRecord
+from django_agent_sessions.values.records import AgentRecord, NewMessage, SessionRecord
 
 from .feedback_import import imported_feedback
 from .reports import ImportRun
@@ -146,8 +145,7 @@ class MessageImport:
             self.run.report.skip(found)
             return
         try:
-            message = self._imported_message(index, found)
-            row = self.parent.target.imported_row(self.record.dialect, message)
+            row = self._row(index, found)
         except PayloadError as error:
             self.parent.skip(f"{self.place}, message {index}", str(error))
             return
@@ -156,13 +154,13 @@ class MessageImport:
             self._flush()
         for skipped in found.skipped:
             self.run.report.skip(skipped)
-        self.next[message.branch] = message.message_id + 1
+        self.next[found.branch] = row.position + 1
         if found.shared:
-            self.shared.setdefault(found.shared, message.id)
+            self.shared.setdefault(found.shared, row.id)
         self.rows.append(row)
         self.room -= row.size
 
-    def _imported_message(self, index: int, found: SourceMessage) -> ImportedMessage:
+    def _row(self, index: int, found: SourceMessage) -> ImportedRow:
         branch, first = found.branch, self.next.get(found.branch, 0)
         position = found.columns.get("message_id", first)
         if not 0 <= branch <= MAX_INTEGER or not first <= position <= MAX_INTEGER:
@@ -177,27 +175,37 @@ class MessageImport:
         row_key = valid_key(columns.get("id"), self.parent.now) or id_for_time(
             self.floor[branch], position
         )
-        return ImportedMessage(
-            id=row_key,
-            message_id=position,
-            payload=found.payload,
-            created_at=made,
-            updated_at=valid_time(found.updated_at) or made,
-            redact_message=found.redact_message,
-            branch=branch,
-            source=self.shared.get(found.shared),
-            run_id=self._run(found.run),
-            redacted_at=self._redacted_at(found, made),
-            redaction=columns.get("redaction"),
-            revision=valid_count(columns.get("revision")) or 0,
-            model=columns.get("model", ""),
-            external_id=self._external_id(index, branch, columns),
-            author=_imported_author(columns.get("author") or ""),
-            feedback=self._feedback(index, found, made),
-            figures={
-                name: plausible_count(columns[name]) for name in COUNT_COLUMNS if name in columns
+        updated = valid_time(found.updated_at)
+        redacted_at = None
+        if found.redact_message is not None:
+            redacted_at = valid_time(columns.get("redacted_at")) or updated or made
+        figures = {
+            name: plausible_count(columns[name]) for name in COUNT_COLUMNS if name in columns
+        }
+        return ImportedRow(
+            self.parent.target.using,
+            self.record.dialect,
+            NewMessage(
+                found.payload if redacted_at is None else found.redact_message,
+                row_key,
+                made,
+                updated or made,
+                model=columns.get("model", ""),
+                external_id=self._external_id(index, branch, columns),
+                author=_imported_author(columns.get("author") or ""),
+            ),
+            self._run(found.run),
+            {
+                "branch": branch,
+                "message_id": position,
+                "source": self.shared.get(found.shared),
+                "redacted_at": redacted_at,
+                "redaction": columns.get("redaction"),
+                "revision": valid_count(columns.get("revision")) or 0,
             },
-            had_error=columns.get("has_error") is True,
+            original=found.payload,
+            figures={**figures, "has_error": columns.get("has_error") is True},
+            feedback=self._feedback(index, found, made),
         )
 
     def _external_id(self, index: int, branch: int, columns: Mapping[str, Any]) -> str | None:
@@ -236,12 +244,6 @@ class MessageImport:
             )
         return feedback
 
-    def _redacted_at(self, found: SourceMessage, made: datetime) -> datetime | None:
-        known = valid_time(found.columns.get("redacted_at"))
-        if found.redact_message is None:
-            return known
-        return known or valid_time(found.updated_at) or made
-
     def _run(self, run: str) -> UUID | None:
         if not run:
             return None
@@ -255,8 +257,8 @@ class MessageImport:
         if self.read == self.saved:
             return
         masked = self.parent.target.mask_originals(self.record.dialect, self.rows)
-        for message in (self.rows[index].message for index in masked):
-            place = f"{self.place}, message {message.message_id}"
+        for index in masked:
+            place = f"{self.place}, message {self.rows[index].position}"
             self.parent.skip(place, _REDACTED_REASON, error=False)
         self.written += len(self.rows)
         self.parent.mark["agents"][self.agent.agent_id] = [self.read, self.written]
@@ -277,11 +279,12 @@ class MessageImport:
         taken = set(self.parent.all.messages.positions([row.id for row in self.rows]))
         replaced: dict[UUID | None, UUID] = {}
         for row in self.rows:
-            message = row.message
             if row.id in taken:
-                row.id = id_for_time(min(message.created_at, self.parent.now), message.message_id)
-                replaced.setdefault(message.id, row.id)
+                key = id_for_time(min(row.created_at, self.parent.now), row.position)
+                replaced.setdefault(row.id, key)
+                row.id = key
             taken.add(row.id)
             # A copy refers to the new key of its original.
-            row.message = replace(message, source=replaced.get(message.source, message.source))
+            source = row.columns["source"]
+            row.columns["source"] = replaced.get(source, source)
         self.shared = {name: replaced.get(key, key) for name, key in self.shared.items()}

@@ -12,7 +12,6 @@ from uuid import UUID
 from django.db import connections
 from django.utils import timezone
 
-from django_agent_sessions.blobs import Uploads
 from django_agent_sessions.db.db_errors import RetryError
 from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.db.write_hooks import on_written
@@ -28,7 +27,14 @@ from django_agent_sessions.values.run_context import current_run
 from ._base import agent_deleted, tracked_atomic, write
 from ._message_updates import update_row
 from ._queries import conversation, lock_session_row, next_position, positions_of
-from ._rows import MessageRow, database_values, message_rows, split_into_statements, total_usage
+from ._rows import (
+    MessageRow,
+    database_values,
+    message_rows,
+    split_into_statements,
+    total_usage,
+    uploads_of,
+)
 from ._statement_sizes import check_statement_size
 
 R = TypeVar("R")
@@ -105,7 +111,7 @@ class AppendWrite:
                 check_statement_size(using, (text for row in part for text in row.texts))
         self.uploads = None
         if any(row.has_binaries for row in self.new):
-            self.uploads = Uploads(using, self.agent.session, self.new)
+            self.uploads = uploads_of(using, self.agent.session, self.new)
         self.first: int | None = None
         self.tried = False
 
@@ -253,7 +259,7 @@ class AppendWrite:
         rows = SessionMessage.objects.using(self.using).filter(
             agent=self.agent.id, pk=row.id, redacted_at__isnull=True
         )
-        uploads = Uploads(self.using, self.agent.session, [row])
+        uploads = uploads_of(self.using, self.agent.session, [row])
 
         def update(unsure: bool) -> int:
             with uploads.attempt():

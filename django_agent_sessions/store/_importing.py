@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -18,9 +18,7 @@ from django.db.models import Count, Max, Sum
 from django.utils import timezone
 
 from django_agent_sessions import conf
-from django_agent_sessions.blobs import Uploads
 from django_agent_sessions.content import dialects, masking
-from django_agent_sessions.content.blob_refs import BlobRef
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import PayloadError, SessionConflictError
@@ -41,15 +39,14 @@ from ._message_copies import common_prefix_length
 from ._queries import branch_rows, session_rows
 from ._redacted_originals import are_originals
 from ._reviews import ImportedReview, insert_review
-from ._rows import MessageRow, database_values, sealed_payload
+from ._rows import MessageRow, database_values, uploads_of
 from ._statement_sizes import check_statement_size
 from ._store import StoreOperations
 from ._turns import import_costs
 
 _MAX_COUNT = 2**40
 _ROW_NAMES = tuple(field.name for field in message_writes.WIDE_FIELDS)
-_key = SessionMessage._meta.get_field("id")
-_redacted_at = SessionMessage._meta.get_field("redacted_at")
+_FIELDS = {field.name: field for field in message_writes.ALL_FIELDS}
 CACHE_COLUMNS = ("cache_read_tokens", "cache_write_tokens")
 COUNT_COLUMNS = ("input_tokens", "output_tokens", *CACHE_COLUMNS, "latency_ms")
 """Columns with token counts and the latency; ``CACHE_COLUMNS`` are the tokens of a cache."""
@@ -58,130 +55,95 @@ MAX_COST = 2**60
 """The limit of an imported cost, in billionths."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedMessage:
-    """A message as its source has it."""
+class ImportedRow(MessageRow):
+    """The row of an imported message, for :meth:`ImportStore.append_imported`.
 
-    id: UUID
-    message_id: int
-    payload: Any
-    created_at: datetime
-    updated_at: datetime
-    redact_message: Any = None
-    branch: int = MAIN_BRANCH
-    source: UUID | None = None
-    run_id: UUID | None = None
-    redacted_at: datetime | None = None
-    redaction: UUID | None = None
-    revision: int = 0
-    model: str = ""
-    external_id: str | None = None
-    author: str = ""
-    feedback: Sequence[ImportedFeedback] = ()
-    figures: Mapping[str, int | None] = field(default_factory=dict)
-    had_error: bool = False
+    ``new`` has the payload that the source shows, ``original`` is the payload before a redaction.
+    ``columns`` are those that a new message does not have; ``figures`` the known token counts and
+    latency, and whether the original was an error.
+    """
 
-
-class ImportedRow:
-    """The row of an imported message, for :meth:`ImportStore.append_imported`."""
-
-    def __init__(self, using: str, dialect: str, message: ImportedMessage) -> None:
-        is_edited = message.redact_message is not None
-        redacted = is_edited and message.redacted_at is not None
-        visible = message.redact_message if is_edited else message.payload
-        self.message, self.visible = message, visible
-        self.id = message.id
-        self.row = _row(dialect, visible, message)
-        # An edit without a redaction is an ordinary message.
-        self._redacted_at = message.redacted_at if redacted else None
-        self._figures = dict(message.figures)
-        if redacted:
-            self._figures = {**_figures(dialect, message.payload), **message.figures}
-            if message.had_error or dialects.get(dialect).summary(message.payload).has_error:
-                self._figures["has_error"] = True
+    def __init__(
+        self,
+        using: str,
+        dialect: str,
+        new: NewMessage,
+        run_id: UUID | None,
+        columns: Mapping[str, Any],
+        *,
+        original: Any,
+        figures: Mapping[str, Any],
+        feedback: Sequence[ImportedFeedback] = (),
+    ) -> None:
+        super().__init__(dialect, _validated(new), run_id)
+        # As the source has it.
+        self.message = new.payload
+        self.columns, self.feedback = dict(columns), feedback
+        self._new, self._original, self._figures = new, original, figures
         check_statement_size(using, self.texts)
 
     @property
-    def texts(self) -> list[str]:
-        """The values that can be large."""
-        return self.row.texts
+    def position(self) -> int:
+        """The position in its branch."""
+        position: int = self.columns["message_id"]
+        return position
 
     @property
     def size(self) -> int:
         """Approximate size in memory, in bytes."""
         return sum(map(len, self.texts)) + sum(map(len, self.binaries.values()))
 
-    @property
-    def binaries(self) -> Mapping[BlobRef, bytes]:
-        """The large binaries that were extracted from it."""
-        return self.row.binaries
-
-    @property
-    def hashes(self) -> set[str]:
-        """Hashes of all binaries that it references."""
-        return self.row.hashes
-
-    def values(self, using: str, agent: AgentRecord) -> list[Any]:
-        """Return the database values, in the order of :data:`message_writes.ALL_FIELDS`."""
-        message, connection = self.message, connections[using]
-        payload, _ = self.row.texts
-        columns = dict(
-            zip(
-                _ROW_NAMES,
-                *database_values(
-                    [self.row], agent.session, connection, self.row.updated_at, whole=True
-                ),
-                strict=True,
-            )
+    def masked(self, using: str, dialect: str) -> ImportedRow:
+        """Return the row of the message with all its content masked."""
+        masked = masking.redact_message(dialect, self._original)
+        return ImportedRow(
+            using,
+            dialect,
+            replace(self._new, payload=masked),
+            self.run_id,
+            {**self.columns, "redacted_at": timezone.now()},
+            original=masked,
+            figures=self._figures,
+            # Comments may quote what was redacted.
+            feedback=[replace(one, comment="") for one in self.feedback],
         )
+
+    def all_values(self, using: str, agent: AgentRecord) -> list[Any]:
+        """Return the database values, in the order of :data:`message_writes.ALL_FIELDS`."""
+        connection = connections[using]
+        given = database_values([self], agent.session, connection, self.updated_at, whole=True)
+        columns = dict(zip(_ROW_NAMES, *given, strict=True))
+        others = {"session": agent.session, "agent": agent.id, **self.columns}
         columns |= {
-            "id": _key.get_db_prep_save(self.id, connection),
-            "message": sealed_payload(self.id, payload, agent.session),
-            "session": _key.get_db_prep_save(agent.session, connection),
-            "agent": _key.get_db_prep_save(agent.id, connection),
-            "branch": message.branch,
-            "message_id": message.message_id,
-            "source": message.source and _key.get_db_prep_save(message.source, connection),
-            "revision": message.revision,
-            "change": 0,
-            "redaction_change": None,
-            "redacted_at": self._redacted_at
-            and _redacted_at.get_db_prep_save(self._redacted_at, connection),
-            "redaction": message.redaction and _key.get_db_prep_save(message.redaction, connection),
-            **self._figures,
+            name: value and _FIELDS[name].get_db_prep_save(value, connection)
+            for name, value in others.items()
         }
+        columns |= {"change": 0, "redaction_change": None, **self._own_figures(agent.dialect)}
         return [columns[field.name] for field in message_writes.ALL_FIELDS]
 
-
-def _row(dialect: str, payload: Any, message: ImportedMessage) -> MessageRow:
-    if isinstance(payload, CorruptPayload):
-        payload = _validated_text(payload)
-    new = NewMessage(
-        payload,
-        message.id,
-        message.created_at,
-        message.updated_at,
-        model=message.model,
-        external_id=message.external_id,
-        author=message.author,
-    )
-    return MessageRow(dialect, new, message.run_id)
+    def _own_figures(self, dialect: str) -> dict[str, Any]:
+        """Return the figures of the original, which its redaction may lack."""
+        figures = dict(self._figures)
+        had_error = figures.pop("has_error", False)
+        if self.columns["redacted_at"] is None:
+            return figures
+        summary = dialects.get(dialect).summary(self._original)
+        read = {name: plausible_count(getattr(summary, name)) for name in COUNT_COLUMNS}
+        if had_error or summary.has_error:
+            figures["has_error"] = True
+        return {**read, **figures}
 
 
-def _validated_text(corrupt: CorruptPayload) -> CorruptPayload:
+def _validated(new: NewMessage) -> NewMessage:
     """Validate and mask a payload that is not JSON in its source either."""
-    text = corrupt.text
+    if not isinstance(new.payload, CorruptPayload):
+        return new
+    text = new.payload.text
     if displayable(text) != text:
         raise PayloadError("the text is not JSON, and contains NUL or a lone surrogate")
     if len(text.encode()) > conf.get_settings().MAX_PAYLOAD_BYTES:
         raise PayloadError("the text is not JSON, and longer than MAX_PAYLOAD_BYTES")
-    return CorruptPayload(str(mask_on_write(text)))
-
-
-def _figures(dialect: str, payload: Any) -> dict[str, int | None]:
-    """Read the token counts and latency of an original, which its redaction may lack."""
-    summary = dialects.get(dialect).summary(payload)
-    return {name: plausible_count(getattr(summary, name)) for name in COUNT_COLUMNS}
+    return replace(new, payload=CorruptPayload(str(mask_on_write(text))))
 
 
 def plausible_count(value: Any, limit: int = _MAX_COUNT) -> int | None:
@@ -238,29 +200,15 @@ class ImportStore(StoreOperations):
         created = write(self.using, make, what=f"importing session {session_id!r}", savepoint=False)
         return created if not later_columns else self.store.get(session_id)
 
-    def imported_row(self, dialect: str, message: ImportedMessage) -> ImportedRow:
-        """Validate an imported message, and return its row."""
-        return ImportedRow(self.using, dialect, message)
-
     def mask_originals(self, dialect: str, rows: list[ImportedRow]) -> list[int]:
         """Replace messages that were redacted before; return their indexes in ``rows``.
 
         What the source shows is compared: an original that it kept is hidden here, too.
         """
-        originals = are_originals(self.using, [row.visible for row in rows])
+        originals = are_originals(self.using, [row.message for row in rows])
         indexes = [index for index, is_original in enumerate(originals) if is_original]
         for index in indexes:
-            message = rows[index].message
-            masked = masking.redact_message(dialect, message.payload)
-            message = replace(
-                message,
-                payload=masked,
-                redact_message=masked,
-                redacted_at=timezone.now(),
-                # Comments may quote what was redacted.
-                feedback=[replace(one, comment="") for one in message.feedback],
-            )
-            rows[index] = ImportedRow(self.using, dialect, message)
+            rows[index] = rows[index].masked(self.using, dialect)
         return indexes
 
     def append_imported(
@@ -274,7 +222,7 @@ class ImportStore(StoreOperations):
         """Write a batch of messages and the import's progress, in one transaction."""
         what = f"importing messages of agent {agent.agent_id!r} of session {session.session_id!r}"
 
-        uploads = Uploads(self.using, session.id, rows)
+        uploads = uploads_of(self.using, session.id, rows)
 
         def append(unsure: bool) -> None:
             if unsure and session_rows(self.using).filter(pk=session.id, origin=origin).exists():
@@ -286,11 +234,9 @@ class ImportStore(StoreOperations):
                     uploads.store()
                 if rows:
                     message_writes.insert(
-                        self.using, [row.values(self.using, agent) for row in rows]
+                        self.using, [row.all_values(self.using, agent) for row in rows]
                     )
-                insert_feedback(
-                    self.using, session.id, ((row.id, row.message.feedback) for row in rows)
-                )
+                insert_feedback(self.using, session.id, ((row.id, row.feedback) for row in rows))
                 if uploads:
                     uploads.create_references()
 

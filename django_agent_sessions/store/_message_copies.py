@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +16,7 @@ from django_agent_sessions.content.blob_refs import BlobRef, references
 from django_agent_sessions.db.db_errors import RetryError
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.models.fields import CorruptPayload, decode_payload
+from django_agent_sessions.models.fields import decode_payload
 from django_agent_sessions.models.functions import OctetLength
 from django_agent_sessions.models.querysets import MessageQuerySet
 from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
@@ -34,15 +33,6 @@ _NAMES = [field.attname for field in message_writes.ALL_FIELDS]
 _COLUMNS = [name for name in _NAMES if name != "message"]
 
 
-@dataclass(frozen=True)
-class _CopiedMessage:
-    """A copied message that references binaries."""
-
-    id: UUID
-    binaries: Mapping[BlobRef, bytes]
-    hashes: set[str]
-
-
 def copy_messages(using: str, messages: MessageQuerySet, target: AgentRecord) -> int:
     """Copy messages to the same positions of another agent or branch.
 
@@ -52,13 +42,9 @@ def copy_messages(using: str, messages: MessageQuerySet, target: AgentRecord) ->
     with ExitStack() as attempts:
         for part in _parts(messages.using(using)):
             rows = [_row(source, target) for source in part]
-            holders = [
-                holder
-                for source, row in zip(part, rows, strict=True)
-                if (holder := _copied_message(source, row["id"])) is not None
-            ]
-            if holders:
-                _copy_binaries(using, part[0]["session_id"], target, holders, attempts)
+            refs = {row["id"]: _references(row["payload_text"]) for row in rows}
+            if any(refs.values()):
+                _copy_binaries(using, part[0]["session_id"], target, refs, attempts)
             message_writes.insert(using, [_values(using, row) for row in rows])
             copied += len(rows)
     return copied
@@ -126,44 +112,35 @@ def _values(using: str, row: Mapping[str, Any]) -> list[Any]:
     ]
 
 
-def _copied_message(source: Mapping[str, Any], key: UUID) -> _CopiedMessage | None:
-    if not exact_json.has_blobs(source["payload_text"]):
-        return None
-    payload = decode_payload(source["payload_text"])
-    if isinstance(payload, CorruptPayload):
-        return None
-    refs = {reference for _, reference in references(payload)}
-    return _CopiedMessage(key, dict.fromkeys(refs, b""), {reference.sha256 for reference in refs})
+def _references(payload_text: str) -> set[BlobRef]:
+    """Return the references in a payload to binaries in a storage."""
+    if not exact_json.has_blobs(payload_text):
+        return set()
+    return {reference for _, reference in references(decode_payload(payload_text))}
 
 
 def _copy_binaries(
     using: str,
     session: UUID,
     target: AgentRecord,
-    holders: list[_CopiedMessage],
+    refs: Mapping[UUID, set[BlobRef]],
     attempts: ExitStack,
 ) -> None:
+    """Store the binaries of copied messages; ``refs`` has the references of each."""
+    binaries: dict[BlobRef, bytes] = {}
     if target.session != session:
+        wanted = {ref.sha256: ref for found in refs.values() for ref in found}
         # By hash only: a binary that was referenced as text is also read as bytes.
-        wanted = {ref.sha256: BlobRef(ref.sha256, ref.size) for h in holders for ref in h.binaries}
-        contents = blobs.existing_binaries(using, session, list(wanted.values()))
+        hashed = [BlobRef(ref.sha256, ref.size) for ref in wanted.values()]
+        contents = blobs.existing_binaries(using, session, hashed)
         # A missing binary stays a reference.
-        available = {
-            sha256: data
-            for sha256, data in zip(wanted, contents, strict=True)
+        binaries = {
+            ref: data
+            for ref, data in zip(wanted.values(), contents, strict=True)
             if isinstance(data, bytes)
         }
-        holders = [
-            _CopiedMessage(
-                holder.id,
-                {ref: available[ref.sha256] for ref in holder.binaries if ref.sha256 in available},
-                holder.hashes,
-            )
-            for holder in holders
-        ]
-    else:
-        holders = [_CopiedMessage(holder.id, {}, holder.hashes) for holder in holders]
-    uploads = blobs.Uploads(using, target.session, holders, known=True)
+    uses = {key: {ref.sha256 for ref in found} for key, found in refs.items()}
+    uploads = blobs.Uploads(using, target.session, uses, binaries, known=True)
     attempts.enter_context(uploads.attempt())
     try:
         uploads.store()

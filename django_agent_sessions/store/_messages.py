@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 from django_agent_sessions import audit
-from django_agent_sessions.blobs import Uploads
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import SessionNotFoundError, StaleSessionError
 from django_agent_sessions.models import Session, SessionMessage
@@ -34,7 +33,7 @@ from ._message_updates import update_row
 from ._queries import conversation, lock_session_row, next_position, positions_of
 from ._redacted_originals import has_originals, without_originals
 from ._redaction import redact_at
-from ._rows import MessageRow
+from ._rows import MessageRow, uploads_of
 from ._statement_sizes import check_statement_size
 
 
@@ -249,7 +248,7 @@ class Messages(StorePart):
         check_statement_size(self.using, row.texts)
         what = f"updating message {message_id} of agent {agent.agent_id!r}"
 
-        uploads = Uploads(self.using, agent.session, [row])
+        uploads = uploads_of(self.using, agent.session, [row])
 
         def update(unsure: bool) -> int:
             # Slow uploads run before the locks are taken.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 from uuid import UUID
 
 from django.db.models import Func, IntegerField
@@ -37,19 +36,6 @@ class OffloadResult:
     bytes: int = 0
     failures: dict[UUID, AgentSessionsError] = field(default_factory=dict)
     given_up: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _LighterMessage:
-    """A message without its large binaries."""
-
-    id: UUID
-    payload: Any
-    binaries: Mapping[BlobRef, bytes]
-
-    @property
-    def hashes(self) -> set[str]:
-        return {reference.sha256 for _, reference in references(self.payload)}
 
 
 def move_binaries_to_storage(*, dry_run: bool = False, using: str | None = None) -> OffloadResult:
@@ -115,21 +101,21 @@ def _offload(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef]:
 def _move(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef]:
     rows = SessionMessage.objects.using(using).filter(pk=key)
     row = rows.first()
-    if row is None or (lighter := _without_binaries(row)) is None:
+    if row is None or isinstance(row.message, CorruptPayload):
         return []
+    lighter = extract_binaries(row.message, limited=False)
     binaries = list(lighter.binaries)
-    if dry_run:
+    if dry_run or not binaries:
         return binaries
-    uploads = Uploads(using, row.session_id, [lighter])
+    hashes = {reference.sha256 for _, reference in references(lighter.value)}
+    uploads = Uploads(using, row.session_id, {key: hashes}, lighter.binaries)
     try:
         with uploads.attempt(), tracked_atomic(using):
             lock_session(using, row.session_id)
             uploads.store()
             permit_change(using, [row.session_id])
             unchanged = rows.filter(revision=row.revision, redacted_at=row.redacted_at)
-            sealed = sealed_columns(
-                SessionMessage, key, {"message": lighter.payload}, row.session_id
-            )
+            sealed = sealed_columns(SessionMessage, key, {"message": lighter.value}, row.session_id)
             if not unchanged.update(**sealed):
                 raise RetryError
             update_references(using, row.session_id, [key])
@@ -138,10 +124,3 @@ def _move(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef]:
         uploads.discard()
         raise
     return binaries
-
-
-def _without_binaries(row: SessionMessage) -> _LighterMessage | None:
-    if isinstance(row.message, CorruptPayload):
-        return None
-    parts = extract_binaries(row.message, limited=False)
-    return _LighterMessage(row.pk, parts.value, parts.binaries) if parts.binaries else None

@@ -21,7 +21,7 @@ from ._content_rows import Copy
 from ._content_writes import increment_redaction_epoch, replace, replace_messages
 from ._held_copies import keep, keep_messages
 from ._queries import conversation, session_rows
-from ._rows import MessageRow
+from ._rows import MessageRow, uploads_of
 from ._statement_sizes import check_statement_size
 from ._variants import MessageRef, without_variants
 from .locking import lock_session, with_lock
@@ -73,7 +73,7 @@ def redact_at(
     row = MessageRow(agent.dialect, redacted)
     check_statement_size(using, row.texts * 2)
     what = f"redacting message {message_id} of agent {agent.agent_id!r}"
-    uploads = Uploads(using, agent.session, [row])
+    uploads = uploads_of(using, agent.session, [row])
 
     missing = SessionNotFoundError(f"{what}: the message does not exist")
 

@@ -243,6 +243,15 @@ def database_values(
     return values
 
 
+def uploads_of(
+    using: str, session: UUID, rows: Sequence[MessageRow], *, known: bool = False
+) -> blobs.Uploads:
+    """Return the binaries of rows, to be stored with them."""
+    uses = {row.id: row.hashes for row in rows}
+    binaries = {ref: data for row in rows for ref, data in row.binaries.items()}
+    return blobs.Uploads(using, session, uses, binaries, known=known)
+
+
 def total_usage(rows: Sequence[MessageRow]) -> Usage:
     """Return the sum of what rows add to the session's counters."""
     if len(rows) == 1:

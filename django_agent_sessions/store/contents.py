@@ -26,7 +26,7 @@ from ._reviews import (
     note_text,
     replace_note,
 )
-from ._rows import MessageRow
+from ._rows import MessageRow, uploads_of
 from ._variants import (
     MessageRef,
     VariantRow,
@@ -71,6 +71,7 @@ __all__ = [
     "replace_window",
     "reseal",
     "snapshots_with_variants",
+    "uploads_of",
     "variants_column",
     "walk",
     "with_references",

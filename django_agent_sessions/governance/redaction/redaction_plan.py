@@ -19,7 +19,7 @@ from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.querysets import groups_of_keys
 from django_agent_sessions.models.session_names import by_key
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.contents import write_redaction
+from django_agent_sessions.store.contents import uploads_of, write_redaction
 from django_agent_sessions.store.locking import check_removal, lock_session
 from django_agent_sessions.values.owners import EVERYBODY
 
@@ -165,8 +165,8 @@ class RedactionPlan:
     def _upload(self) -> None:
         for key, search in self._searches.items():
             if key not in self._uploads:
-                messages = [found.message for found in search.changes if found.message is not None]
-                self._uploads[key] = blobs.Uploads(self._using, key, messages, known=True)
+                rows = [found.message for found in search.changes if found.message is not None]
+                self._uploads[key] = uploads_of(self._using, key, rows, known=True)
             if key not in self._uploaded:
                 self._attempts.enter_context(self._uploads[key].attempt())
                 self._uploaded.add(key)
