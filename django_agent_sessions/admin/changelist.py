@@ -222,6 +222,7 @@ class SessionChangeList(KeysetChangeList):
         now = timezone.now()
         for session in rows:
             names, total, frameworks = agents.get(session.pk, ((), 0, ()))
+            last_message_at, last_words = last.get(session.pk, (None, ""))
             until = session.leased_until  # type: ignore[attr-defined] # annotated
             running = until is not None and until > now
             session.is_running = running  # type: ignore[attr-defined] # for the template
@@ -232,7 +233,8 @@ class SessionChangeList(KeysetChangeList):
                 frameworks=frameworks,
                 review=self._reviews.get(session.pk, ""),
                 snippet=excerpts.get(session.pk, ""),
-                last=last.get(session.pk),
+                last_message_at=last_message_at,
+                last_words=last_words,
                 status=status.get(session.pk, ""),
             )
 

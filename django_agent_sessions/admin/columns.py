@@ -165,10 +165,13 @@ class SessionColumnsMixin:
     @admin.display(description=gettext_lazy("last message"), empty_value="–")
     def last_message(self, session: Session) -> SafeString | None:
         """Return when the last message was written, and how it begins if that may be read."""
-        if (last := _row_data(session).last) is None:
+        row = _row_data(session)
+        if row.last_message_at is None:
             return None
-        words = format_html('<span class="as-snippet">{}</span>', _truncate(last.words))
-        return format_html("{} {}", moment_html(last.created_at), words if last.words else "")
+        words = format_html('<span class="as-snippet">{}</span>', _truncate(row.last_words))
+        return format_html(
+            "{} {}", moment_html(row.last_message_at), words if row.last_words else ""
+        )
 
     @admin.display(description=gettext_lazy("status"), empty_value="–")
     def status(self, session: Session) -> str | None:

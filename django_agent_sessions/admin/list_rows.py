@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from django.db.models import OuterRef, QuerySet, Subquery
@@ -26,13 +26,6 @@ _MAX_WORDS = 100
 logger = logging.getLogger(__name__)
 
 
-class ListedMessage(NamedTuple):
-    """How the last message of a session begins, and when it was written."""
-
-    created_at: datetime
-    words: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class SessionRowData:
     """What the columns show of a session besides its own fields."""
@@ -44,21 +37,23 @@ class SessionRowData:
     review: str = ""
     snippet: str = ""
     """The HTML of the words around what a search found."""
-    last: ListedMessage | None = None
+    last_message_at: datetime | None = None
+    last_words: str = ""
+    """How the last message begins; empty if the session is not readable."""
     status: str = ""
     """Why it does not run, if the column is shown: see ``run_status``."""
 
 
 def last_messages(
     sessions: Collection[UUID], using: str, *, readable: Collection[UUID]
-) -> dict[UUID, ListedMessage]:
-    """Return the last message of each session, with its first words if the session is readable."""
+) -> dict[UUID, tuple[datetime, str]]:
+    """Return the time of each session's last message, and its first words if it is readable."""
     if not sessions:
         return {}
     rows = _one_of_each(sessions, using, order="-id")
     found = rows.values_list("session", "created_at", *beginning_columns(_MAX_WORDS))
     return {
-        key: ListedMessage(moment, _words(key, begins) if key in readable else "")
+        key: (moment, _words(key, begins) if key in readable else "")
         for key, moment, *begins in found
     }
 

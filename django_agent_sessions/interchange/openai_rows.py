@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
-from typing import Any, NamedTuple
+from typing import Any
 
 from django_agent_sessions import conf
 from django_agent_sessions.values.ids import MAX_ID_LENGTH
@@ -29,23 +28,18 @@ MOST_BYTES = 32 * 1024 * 1024
 """Size of the rows of a batch, unless it is a single row."""
 
 
-class ItemRow(NamedTuple):
-    """A row of an items table."""
-
-    key: int
-    data: object
-    created_at: object
-
-
 def each_item(
     places: Iterable[tuple[int, int]],
-    fetch: Callable[[Sequence[int]], Iterable[ItemRow]],
+    fetch: Callable[[Sequence[int]], Iterable[Sequence[Any]]],
     table: str,
     *,
     zone: tzinfo = UTC,
     shared: bool = False,
 ) -> Iterator[SourceMessage | Skipped]:
-    """Yield the items of a conversation, read in batches of a few megabytes."""
+    """Yield the items of a conversation, read in batches of a few megabytes.
+
+    ``fetch`` reads the key, the JSON and the time of creation of the items with these keys.
+    """
     keys, branches = array("q"), array("q")
     for key, branch in places:
         keys.append(key)
@@ -54,18 +48,26 @@ def each_item(
     while start < len(keys):
         batch = keys[start : start + size]
         try:
-            found = {row.key: row for row in fetch(sorted(set(batch)))}
+            found = {key: (data, made) for key, data, made in fetch(sorted(set(batch)))}
         except LargeResultError:
             size = max(1, size // 8)
             continue
         for key, branch in zip(batch, branches[start : start + size], strict=True):
-            if key in found:
-                message = _message(found[key], table, zone, branch)
-                if shared and isinstance(message, SourceMessage):
-                    message = replace(message, shared=str(key))
-                yield message
+            if key not in found:
+                continue
+            data, made = found[key]
+            payload = parse_object(data)
+            if isinstance(payload, str):
+                yield Skipped(f"{table} id={key}", payload)
+                continue
+            yield SourceMessage(
+                payload,
+                created_at=parse_database_time(made, zone),
+                branch=branch,
+                shared=str(key) if shared else "",
+            )
         start += size
-        characters = sum(_length(row.data) for row in found.values())
+        characters = sum(_length(data) for data, _ in found.values())
         size = max(1, min(_MOST_ROWS, _CHARACTERS * len(batch) // max(1, characters)))
 
 
@@ -105,15 +107,6 @@ def parse_object(data: object) -> dict[str, Any] | str:
     except (RecursionError, ValueError):
         return "it is not JSON"
     return payload if isinstance(payload, dict) else "it is JSON, but not an object"
-
-
-def _message(row: ItemRow, table: str, zone: tzinfo, branch: int) -> SourceMessage | Skipped:
-    payload = parse_object(row.data)
-    if isinstance(payload, str):
-        return Skipped(f"{table} id={row.key}", payload)
-    return SourceMessage(
-        payload, created_at=parse_database_time(row.created_at, zone), branch=branch
-    )
 
 
 def _text(data: object) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from django_agent_sessions.content import dialects
 from django_agent_sessions.exceptions import ConfigurationError
 
-from .openai_rows import MOST_BYTES, ItemRow, each_item, parse_database_time
+from .openai_rows import MOST_BYTES, each_item, parse_database_time
 from .sources import Skipped, SourceAgent, SourceMessage, SourceSession
 
 OPENAI_AGENT_ID = "default"
@@ -190,9 +190,10 @@ class OpenAITablesSource:
         """Return the expression of an item's JSON."""
         return self._columns.data
 
-    def _items(self, database: Database, keys: Sequence[int]) -> list[ItemRow]:
+    def _items(self, database: Database, keys: Sequence[int]) -> Sequence[Sequence[Any]]:
+        """Read the key, the JSON and the time of creation of items."""
         try:
-            rows = database.run(
+            return database.run(
                 f"SELECT id, {self._data()}, created_at "
                 f"FROM {database.quote(self._messages_table)} WHERE id IN ({_parameters(keys)})",
                 keys,
@@ -200,10 +201,9 @@ class OpenAITablesSource:
             )
         except UnreadableRowsError:
             if len(keys) == 1:
-                return [ItemRow(keys[0], None, None)]
+                return [(keys[0], None, None)]
             # Read the rows one by one, to skip only the damaged ones.
             return [row for key in keys for row in self._items(database, [key])]
-        return [ItemRow(*row) for row in rows]
 
     @contextmanager
     def _database(self) -> Iterator[Database]:

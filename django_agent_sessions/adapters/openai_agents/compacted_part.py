@@ -12,7 +12,7 @@ from django_agent_sessions.values.records import AgentRecord, MessageRecord, Pos
 
 from .compaction import is_user_message
 from .model_exchange import count_seen
-from .model_history import SentItem, items_for_model, open_calls
+from .model_history import items_for_model, open_calls
 from .run_states import awaited_calls
 
 
@@ -59,8 +59,8 @@ class ConversationPart:
         """Return the items that a run reads with a limit."""
         return self.items if count is None else self.items[-count:] if count > 0 else []
 
-    def sent(self) -> list[SentItem]:
-        """Return the items as they are sent to a model, without calls that were abandoned."""
+    def sent(self) -> dict[int, Any]:
+        """Return the items as they are sent to a model, by their indexes; no abandoned calls."""
         placed = [
             PositionedPayload(record.message_id, record.content, record.redact_message is not None)
             for record in self.records
@@ -82,10 +82,10 @@ class ConversationPart:
     def seen_in(self, digests: Sequence[str]) -> ConversationPart | None:
         """Return the last items that a model has seen; None if it has not seen the last one."""
         sent = self.sent()
-        count = count_seen(sent, digests)
+        count = count_seen([*sent.values()], digests)
         if count == len(sent):
             return self
-        return self._from(sent[-count].source) if count else None
+        return self._from([*sent][-count]) if count else None
 
     def from_user_message(self) -> ConversationPart | None:
         """Return the part from the first message of the user on; None if there is none.

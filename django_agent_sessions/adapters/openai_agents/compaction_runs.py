@@ -128,7 +128,7 @@ class CompactionRuns:
             )
         if selected.items != shown and not self._is_due(selected.items, args, response_id):
             return
-        sent = [item for _, item in selected.sent()]
+        sent = [*selected.sent().values()]
         summary, usage = await self._settings.summarize(sent, response_id)
         if wrapper is not None and usage is not None:
             wrapper.usage.add(usage)

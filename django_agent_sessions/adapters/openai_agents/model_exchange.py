@@ -17,7 +17,6 @@ from typing import Any
 from django_agent_sessions.exceptions import ConfigurationError
 
 from .item_links import kind_of
-from .model_history import SentItem
 
 try:
     from agents.run_internal.items import digest_input_item
@@ -64,13 +63,13 @@ def _warn_once(release: str) -> None:
     )
 
 
-def count_seen(sent: Sequence[SentItem], digests: Sequence[str]) -> int:
+def count_seen(sent: Sequence[Any], digests: Sequence[str]) -> int:
     """Return how many of the last items the model has seen, in their order.
 
     It may have seen others between them, such as a reminder that a callback added.
     """
     remaining = reversed(digests)
-    for count, (_, item) in enumerate(reversed(sent)):
+    for count, item in enumerate(reversed(sent)):
         known = _digests(item)
         if not any(digest in known for digest in remaining):
             return count

@@ -8,7 +8,7 @@ one of them. The rows stay: only what is sent to a model is corrected.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from django_agent_sessions.values.records import PositionedPayload
 
@@ -29,20 +29,13 @@ _HOSTED_CALLS = frozenset(
 )
 
 
-class SentItem(NamedTuple):
-    """An item as it is sent to a model; ``source`` is its index in the conversation."""
-
-    source: int
-    item: Any
-
-
 def items_for_model(
     found: Sequence[PositionedPayload],
     *,
     before: PositionedPayload | None = None,
     without: Collection[int] = (),
-) -> list[SentItem]:
-    """Return the items of a conversation that a provider accepts.
+) -> dict[int, Any]:
+    """Return the items of a conversation that a provider accepts, by their indexes in it.
 
     ``before`` is the item before the first one, if that is not the conversation's first.
     ``without`` are the indexes of items that are not sent in any case.
@@ -50,11 +43,11 @@ def items_for_model(
     items = [placed.payload for placed in found]
     if any(kind_of(item) == "item_reference" for item in items):
         # It may refer to any call or reasoning, which only the provider knows.
-        return [SentItem(index, item) for index, item in enumerate(items) if index not in without]
+        return {index: item for index, item in enumerate(items) if index not in without}
     left_out = {*without, *_orphaned_results(items), *_abandoned_calls(items)}
     left_out |= {index for index in range(len(found)) if _is_bare(found, index, left_out)}
     without_reasoning = set(_without_reasoning(found, before, left_out))
-    sent = []
+    sent = {}
     for index, item in enumerate(items):
         if index in left_out:
             continue
@@ -63,7 +56,7 @@ def items_for_model(
                 continue
             if kind_of(item) not in _WITH_REQUIRED_ID:
                 item = {name: value for name, value in item.items() if name != "id"}
-        sent.append(SentItem(index, item))
+        sent[index] = item
     return sent
 
 

@@ -404,7 +404,7 @@ class DjangoSession(RunStates):
         if not is_history:
             return [placed.payload for placed in found] or None
         # None only if there is nothing, so that the conversation is not looked for again.
-        return [sent.item for sent in items_for_model(found, before=before)] if found else None
+        return [*items_for_model(found, before=before).values()] if found else None
 
     def _run_id(self, wrapper: _Context | None) -> UUID | None:
         run_id = current_run().run_id
