@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef, QuerySet
@@ -23,7 +24,7 @@ from django_agent_sessions.models import Blob, BlobReference, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 
 from .batch import Batch
-from .conversations import CheckedMessage
+from .conversations import location
 from .findings import Finding, Kind
 from .row_batches import PART, key_batches
 
@@ -36,7 +37,7 @@ class BinaryCheck:
         rows = BlobReference.objects.using(batch.using).filter(session__in=batch.sessions)
         self._has_references = rows.exists()
 
-    def check_messages(self, messages: Sequence[CheckedMessage]) -> None:
+    def check_messages(self, messages: Sequence[Any]) -> None:
         """Compare the binaries that messages contain with the stored references."""
         with_blobs = [row for row in messages if _may_have_blobs(row)]
         if not with_blobs and not self._has_references:
@@ -53,29 +54,21 @@ class BinaryCheck:
             hashes = used.get(row.pk, set())
             if hashes is None:
                 continue
-            where = {
-                "session": row.session,
-                "agent": row.agent,
-                "branch": row.branch,
-                "position": row.position,
-                "row": row.pk,
-            }
-            known_hashes = {sha256 for sha256 in hashes if (row.session, sha256) in existing}
+            known_hashes = {sha256 for sha256 in hashes if (row.session_id, sha256) in existing}
             if hashes - known_hashes:
-                self._batch.add(
-                    Kind.BLOB_UNKNOWN, **where, detail=f"{len(hashes - known_hashes)} unknown"
-                )
+                unknown = f"{len(hashes - known_hashes)} unknown"
+                self._batch.add(Kind.BLOB_UNKNOWN, **location(row), detail=unknown)
             if referenced.get(row.pk, set()) != known_hashes and _hashes(row) is not None:
-                self._batch.add(Kind.BLOB_USES, **where)
+                self._batch.add(Kind.BLOB_USES, **location(row))
 
     def _existing_blobs(
-        self, messages: Sequence[CheckedMessage], used: dict[UUID, set[str] | None]
+        self, messages: Sequence[Any], used: dict[UUID, set[str] | None]
     ) -> set[tuple[UUID, str]]:
         hashes = sorted({sha256 for row in messages for sha256 in used[row.pk] or ()})
         existing: set[tuple[UUID, str]] = set()
         for start in range(0, len(hashes), PART):
             rows = Blob.objects.using(self._batch.using).filter(
-                session__in={row.session for row in messages},
+                session__in={row.session_id for row in messages},
                 sha256__in=hashes[start : start + PART],
             )
             existing.update(rows.values_list("session_id", "sha256"))
@@ -160,11 +153,11 @@ def _read_error(
     return None
 
 
-def _may_have_blobs(row: CheckedMessage) -> bool:
+def _may_have_blobs(row: Any) -> bool:
     return exact_json.has_blobs(row.payload)
 
 
-def _hashes(row: CheckedMessage) -> set[str] | None:
+def _hashes(row: Any) -> set[str] | None:
     """Return the hashes of the binaries of a message; None if it cannot be read.
 
     The references of an unreadable message are kept, because a repair of the message needs

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, QuerySet, Sum, TextField
@@ -49,41 +48,12 @@ _COLUMNS = (
 _TEXTS = {
     # As text: identical payloads are parsed once.
     "payload": StoredText("message"),
+    # How the stored text of the payload begins.
     "beginning": Substr(StoredText("message", keyed=False, output_field=TextField()), 1, 8),
 }
 
 
-class CheckedMessage(NamedTuple):
-    """A message row."""
-
-    pk: UUID
-    session: UUID
-    agent: UUID
-    branch: int
-    position: int
-    source: UUID | None
-    revision: int
-    role: str
-    text: str
-    input_tokens: int | None
-    output_tokens: int | None
-    cache_read_tokens: int | None
-    cache_write_tokens: int | None
-    latency_ms: int | None
-    has_error: bool
-    redacted_at: datetime | None
-    created_at: datetime
-    payload: str
-    beginning: str
-    """How the stored text of the payload begins."""
-
-    @property
-    def is_sealed(self) -> bool:
-        """Whether the payload is encrypted: then the column ``text`` is empty."""
-        return codec.ENVELOPE.match(self.beginning) is not None
-
-
-def message_batches(using: str, spans: Sequence[BranchExtent]) -> Iterator[list[CheckedMessage]]:
+def message_batches(using: str, spans: Sequence[BranchExtent]) -> Iterator[list[Any]]:
     """Yield messages in order: several short branches at once, long branches in parts."""
     messages = SessionMessage.objects.using(using).order_by("agent", "branch", "message_id")
     for pack in _packs(spans):
@@ -93,7 +63,7 @@ def message_batches(using: str, spans: Sequence[BranchExtent]) -> Iterator[list[
             branches = {(span.agent, span.branch) for span in pack}
             rows = messages.filter(agent__in={span.agent for span in pack})
             for part in _read(rows):
-                yield [row for row in part if (row.agent, row.branch) in branches]
+                yield [row for row in part if (row.agent_id, row.branch) in branches]
 
 
 def _packs(spans: Sequence[BranchExtent]) -> Iterator[list[BranchExtent]]:
@@ -117,9 +87,7 @@ def _packs(spans: Sequence[BranchExtent]) -> Iterator[list[BranchExtent]]:
         yield pack
 
 
-def _long_branch(
-    messages: QuerySet[SessionMessage], span: BranchExtent
-) -> Iterator[list[CheckedMessage]]:
+def _long_branch(messages: QuerySet[SessionMessage], span: BranchExtent) -> Iterator[list[Any]]:
     rows = messages.filter(agent=span.agent, branch=span.branch)
     last = -1
     # Messages that are appended during the check are left for the next one.
@@ -133,12 +101,13 @@ def _long_branch(
         last = positions[-1]
 
 
-def read_messages(using: str, keys: Sequence[UUID]) -> Iterator[list[CheckedMessage]]:
+def read_messages(using: str, keys: Sequence[UUID]) -> Iterator[list[Any]]:
     """Read messages by primary key."""
     yield from _read(SessionMessage.objects.using(using).filter(pk__in=keys))
 
 
-def _read(rows: QuerySet[SessionMessage]) -> Iterator[list[CheckedMessage]]:
+def _read(rows: QuerySet[SessionMessage]) -> Iterator[list[Any]]:
+    """Yield rows with the columns that are checked and their payload as text."""
     columns = ("message", "text")
     heads = list(rows.annotate(bytes=size_of(columns)).values_list("pk", "bytes"))
     batches = list(split_by_size(heads))
@@ -148,7 +117,7 @@ def _read(rows: QuerySet[SessionMessage]) -> Iterator[list[CheckedMessage]]:
         if len(batches) > 1:
             part = SessionMessage.objects.using(rows.db).filter(pk__in=keys)
             part = part.order_by(*rows.query.order_by)
-        yield [CheckedMessage._make(row) for row in part.values_list(*_COLUMNS, *_TEXTS.values())]
+        yield list(part.annotate(**_TEXTS).values_list(*_COLUMNS, *_TEXTS, named=True))
 
 
 class ConversationCheck:
@@ -168,11 +137,11 @@ class ConversationCheck:
         # The latest calls with a result, in order.
         self._answered_calls: dict[str, None] = {}
 
-    def look(self) -> Iterator[list[CheckedMessage]]:
+    def look(self) -> Iterator[list[Any]]:
         """Check all messages, and yield them in parts."""
         for part in message_batches(self._batch.using, self._batch.spans):
             for row in part:
-                if (row.agent, row.branch) != self._branch:
+                if (row.agent_id, row.branch) != self._branch:
                     self._end_branch()
                     self._begin_branch(row)
                 self._check_message(row)
@@ -181,45 +150,45 @@ class ConversationCheck:
         self._end_branch()
         self._count_copies()
 
-    def _begin_branch(self, row: CheckedMessage) -> None:
-        self._branch, self._next_position = (row.agent, row.branch), 0
-        self._agent = self._batch.agents[row.agent]
+    def _begin_branch(self, row: Any) -> None:
+        self._branch, self._next_position = (row.agent_id, row.branch), 0
+        self._agent = self._batch.agents[row.agent_id]
         self._dialect = dialects.get(self._agent.dialect)
 
-    def _check_message(self, row: CheckedMessage) -> None:
-        if row.session != self._agent.session:
-            self._batch.add(Kind.MISPLACED, **_location(row), detail="message")
-        if row.position > self._next_position:
-            missing = row.position - self._next_position
+    def _check_message(self, row: Any) -> None:
+        if row.session_id != self._agent.session:
+            self._batch.add(Kind.MISPLACED, **location(row), detail="message")
+        if row.message_id > self._next_position:
+            missing = row.message_id - self._next_position
             self._batch.add(
                 Kind.GAP,
-                session=row.session,
-                agent=row.agent,
+                session=row.session_id,
+                agent=row.agent_id,
                 branch=row.branch,
                 position=self._next_position,
                 detail=f"{missing} missing",
             )
-        self._next_position = row.position + 1
+        self._next_position = row.message_id + 1
         self._count(row)
         content = decode_payload(row.payload)
         if isinstance(content, CorruptPayload):
-            self._batch.add_unreadable(Kind.CORRUPT, content.text, **_location(row))
+            self._batch.add_unreadable(Kind.CORRUPT, content.text, **location(row))
             # Keep the derived columns: they may be all that is left of the message.
             return
-        self._batch.plain += not row.is_sealed
+        self._batch.plain += not _is_sealed(row)
         if columns := wrong_derived_columns(self._batch, row, self._dialect, content):
-            self._batch.add(Kind.NEUTRAL, **_location(row), detail=", ".join(columns))
+            self._batch.add(Kind.NEUTRAL, **location(row), detail=", ".join(columns))
         self._check_calls(row, content)
 
-    def _in_batch(self, row: CheckedMessage) -> bool:
-        return row.session in self._batch.sessions
+    def _in_batch(self, row: Any) -> bool:
+        return row.session_id in self._batch.sessions
 
-    def _check_calls(self, row: CheckedMessage, content: Any) -> None:
+    def _check_calls(self, row: Any, content: Any) -> None:
         ids = self._dialect.tool_calls(content)
         for call in ids.results:
             waiting = self._open_calls.get(call)
             if not waiting:
-                self._batch.add(self._kind_of_unmatched_result(row, call), **_location(row))
+                self._batch.add(self._kind_of_unmatched_result(row, call), **location(row))
             else:
                 self._answered_calls[call] = None
                 if len(self._answered_calls) > _MAX_ANSWERED:
@@ -228,9 +197,9 @@ class ConversationCheck:
                 if not waiting:
                     del self._open_calls[call]
         for call in ids.calls:
-            self._open_calls.setdefault(call, []).append((row.position, row.pk))
+            self._open_calls.setdefault(call, []).append((row.message_id, row.pk))
 
-    def _kind_of_unmatched_result(self, row: CheckedMessage, call: str) -> Kind:
+    def _kind_of_unmatched_result(self, row: Any, call: str) -> Kind:
         # An agent that is restored while another process runs a tool may record the call as
         # interrupted; then the real result follows. Restores keep the real result.
         dialect = self._dialect
@@ -240,7 +209,7 @@ class ConversationCheck:
         # only, so its call is in the original session.
         rows = SessionMessage.objects.using(self._batch.using)
         if row.source is None:
-            rows = rows.filter(agent=row.agent).exclude(branch=row.branch)
+            rows = rows.filter(agent=row.agent_id).exclude(branch=row.branch)
         else:
             source = rows.filter(pk=row.source)
             if not source.exists():
@@ -272,17 +241,17 @@ class ConversationCheck:
         self._open_calls = {}
         self._answered_calls = {}
 
-    def _count(self, row: CheckedMessage) -> None:
+    def _count(self, row: Any) -> None:
         if row.source is not None:
             # A copy has no costs of its own, unless the original was deleted.
             if self._is_own(row):
-                self._copied.add(row.session)
+                self._copied.add(row.session_id)
             return
         figures = tuple(getattr(row, name) for name in TokenCounts._fields)
-        if row.session == self._agent.session:
+        if row.session_id == self._agent.session:
             self._spent = self._spent.plus(1, *figures)
         else:
-            self._add_spent(row.session, UsageSum(1).plus(0, *figures))
+            self._add_spent(row.session_id, UsageSum(1).plus(0, *figures))
         counted = self._batch.counted
         if counted is not None and row.pk <= counted and self._is_own(row):
             day = day_of(row.created_at)
@@ -304,18 +273,16 @@ class ConversationCheck:
         known = self._batch.spent.get(session, UsageSum())
         self._batch.spent[session] = known.plus(*spent)
 
-    def _is_own(self, row: CheckedMessage) -> bool:
+    def _is_own(self, row: Any) -> bool:
         """Return whether a message was created here: imported keys have their original time."""
-        return self._in_batch(row) and self._batch.sessions[row.session].origin is None
+        return self._in_batch(row) and self._batch.sessions[row.session_id].origin is None
 
 
-def wrong_derived_columns(
-    batch: Batch, row: CheckedMessage, dialect: Dialect, content: Any
-) -> dict[str, Any]:
+def wrong_derived_columns(batch: Batch, row: Any, dialect: Dialect, content: Any) -> dict[str, Any]:
     """Return the derived columns of a message that differ from its payload."""
     summary = dialect.summary(content)
     # As the row is: the command that encrypts or decrypts may not have reached it yet.
-    summary = summary._replace(text="" if row.is_sealed else summary.text)
+    summary = summary._replace(text="" if _is_sealed(row) else summary.text)
     # A redaction leaves the flag as it was, whatever its version tells.
     has_error = summary.has_error if row.redacted_at is None else row.has_error
     summary = summary._replace(has_error=has_error)
@@ -329,7 +296,7 @@ def wrong_derived_columns(
         "has_error": has_error,
     }
     # Changed, imported and copied messages keep the figures of the original message.
-    session = batch.sessions.get(row.session)
+    session = batch.sessions.get(row.session_id)
     original = row.revision == 0 and row.source is None and row.redacted_at is None
     if original and session is not None and session.origin is None:
         names: tuple[str, ...] = COUNT_COLUMNS if dialect.reports_usage else ()
@@ -342,7 +309,7 @@ def wrong_derived_columns(
     if "text" in changed and exact_json.has_blobs(row.payload):
         # The text was derived before large binaries were moved out of the payload.
         try:
-            (restored,) = blobs.existing_binaries(batch.using, row.session, [content])
+            (restored,) = blobs.existing_binaries(batch.using, row.session_id, [content])
         except BlobError:
             del changed["text"]
         else:
@@ -351,11 +318,17 @@ def wrong_derived_columns(
     return changed
 
 
-def _location(row: CheckedMessage) -> dict[str, Any]:
+def _is_sealed(row: Any) -> bool:
+    """Return whether the payload is encrypted: then the column ``text`` is empty."""
+    return codec.ENVELOPE.match(row.beginning) is not None
+
+
+def location(row: Any) -> dict[str, Any]:
+    """Return where a message is, as a finding names it."""
     return {
-        "session": row.session,
-        "agent": row.agent,
+        "session": row.session_id,
+        "agent": row.agent_id,
         "branch": row.branch,
-        "position": row.position,
+        "position": row.message_id,
         "row": row.pk,
     }

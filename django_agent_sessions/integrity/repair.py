@@ -109,7 +109,7 @@ def _repair_derived_columns(using: str, session: Session, findings: Sequence[Fin
     batch = Batch(using, {session.pk: session}, agents)
     for part in read_messages(using, _rows(findings)):
         for row in part:
-            agent = agents.get(row.agent)
+            agent = agents.get(row.agent_id)
             content = decode_payload(row.payload)
             if agent is None or isinstance(content, CorruptPayload):
                 continue

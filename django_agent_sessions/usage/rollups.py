@@ -262,8 +262,10 @@ def _count_batch(alias: str, batch: int, end: datetime) -> tuple[int, int]:
     tallies: Tallies = defaultdict(Counts)
     messages = _next_messages(alias, cursor.message, end, batch)
     prices = get_settings().PRICES
+    first = _first_messages(alias, messages, cursor.message)
     for message in messages:
-        _tally_message(tallies, message, prices)
+        is_first = message.original == first.get(message.agent)
+        _tally_message(tallies, message, prices, is_first=is_first)
     sessions = _next_sessions(alias, cursor.session, end, batch)
     for session in sessions:
         _tally_session(tallies, session)
@@ -272,11 +274,11 @@ def _count_batch(alias: str, batch: int, end: datetime) -> tuple[int, int]:
     # What will be written until a later time is not counted, and the day is not over.
     counted_until = min(end, timezone.now())
     if messages:
-        cursor.message = messages[-1].id
+        cursor.message = messages[-1].original
     if sessions:
         cursor.session = sessions[-1].id
     if len(messages) == batch:
-        counted_until = min(counted_until, _creation_time(messages[-1].id))
+        counted_until = min(counted_until, _creation_time(messages[-1].original))
     if len(sessions) == batch:
         counted_until = min(counted_until, _creation_time(sessions[-1].id))
     # Another roll-up may have counted further.
@@ -322,35 +324,20 @@ def _locked_cursor(alias: str) -> UsageCursor:
 # --- the rows to count ----------------------------------------------------------------------------
 
 
-class _Message(NamedTuple):
-    id: UUID
-    """The key of the original, which may be deleted."""
-
-    created_at: datetime
-    agent_id: str
-    namespace: str
-    owner: Any
-    first: bool
-    input_tokens: int | None
-    output_tokens: int | None
-    cache_read_tokens: int | None
-    cache_write_tokens: int | None
-    latency_ms: int | None
-    model: str
-    has_error: bool
-
-
-_FIGURES = (
+_MESSAGE_COLUMNS = (
+    # The key of the original, which may be deleted.
+    "original",
     "created_at",
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
+    "agent",
+    "agent_name",
+    "message_id",
+    "namespace",
+    "owner",
+    *TokenCounts._fields,
     "latency_ms",
     "model",
     "has_error",
 )
-"""The columns that are read as they are."""
 
 
 class _Session(NamedTuple):
@@ -360,24 +347,25 @@ class _Session(NamedTuple):
     owner: Any
 
 
-def _next_messages(alias: str, after: UUID | None, end: datetime, limit: int) -> list[_Message]:
+def _next_messages(alias: str, after: UUID | None, end: datetime, limit: int) -> list[Any]:
+    """Return rows with ``_MESSAGE_COLUMNS``."""
     originals = _originals(alias, after, end, limit)
-    last = originals[-1].id if len(originals) == limit else None
+    last = originals[-1].original if len(originals) == limit else None
     # Second, and without those that were deleted between the statements.
-    known = {message.id for message in originals}
+    known = {message.original for message in originals}
     copies = _copies_without_original(alias, after, last, end, limit)
-    messages = [*originals, *(message for message in copies if message.id not in known)]
-    return sorted(messages, key=lambda message: message.id)[:limit]
+    messages = [*originals, *(message for message in copies if message.original not in known)]
+    return sorted(messages, key=lambda message: message.original)[:limit]
 
 
-def _originals(alias: str, after: UUID | None, end: datetime, limit: int) -> list[_Message]:
+def _originals(alias: str, after: UUID | None, end: datetime, limit: int) -> list[Any]:
     rows = SessionMessage.objects.using(alias).filter(source__isnull=True)
-    return _read(rows.filter(**_range(after, end)), "id", limit, after)
+    return _read(rows.filter(**_range(after, end)), "id", limit)
 
 
 def _copies_without_original(
     alias: str, after: UUID | None, last: UUID | None, end: datetime, limit: int
-) -> list[_Message]:
+) -> list[Any]:
     """Read a copy of each message whose original was deleted, in the order of the originals."""
     every = SessionMessage.objects.using(alias)
     rows = every.filter(
@@ -387,7 +375,7 @@ def _copies_without_original(
         id__lt=_moved(first_id_for_time(end) if last is None else last, _COPY_DISTANCE),
         **({} if after is None else {"id__gt": _moved(after, -_COPY_DISTANCE)}),
     )
-    return _read(without_original(rows, every), "source", limit, after)
+    return _read(without_original(rows, every), "source", limit)
 
 
 def _moved(key: UUID, by: timedelta) -> UUID:
@@ -396,42 +384,24 @@ def _moved(key: UUID, by: timedelta) -> UUID:
     return UUID(int=min(max(key.int + (milliseconds << 80), 0), 2**128 - 1))
 
 
-def _read(
-    rows: QuerySet[SessionMessage], key: str, limit: int, after: UUID | None
-) -> list[_Message]:
-    values = rows.order_by(key).values(
-        *_FIGURES,
-        "agent",
-        "message_id",
+def _read(rows: QuerySet[SessionMessage], key: str, limit: int) -> list[Any]:
+    named = rows.order_by(key).annotate(
         original=F(key),
         agent_name=F("agent__agent_id"),
         namespace=F("session__namespace"),
         owner=F("session__owner"),
     )
-    found = list(values[:limit])
-    first_keys = _first_messages(
-        rows.db, sorted({row["agent"] for row in found if row["message_id"] == 0}), after
-    )
-    return [
-        _Message(
-            id=row["original"],
-            agent_id=row["agent_name"],
-            namespace=row["namespace"],
-            owner=row["owner"],
-            first=row["original"] == first_keys.get(row["agent"]),
-            **{name: row[name] for name in _FIGURES},
-        )
-        for row in found
-    ]
+    return list(named.values_list(*_MESSAGE_COLUMNS, named=True)[:limit])
 
 
-def _first_messages(alias: str, agents: Sequence[UUID], after: UUID | None) -> dict[UUID, UUID]:
+def _first_messages(alias: str, messages: Iterable[Any], after: UUID | None) -> dict[UUID, UUID]:
     """Return the key of each agent's first message, or of its original if it is a copy.
 
     An agent has others at the same position after a rewind or compaction of all its messages. An
     agent of which a message was removed that is not newer than ``after`` began its conversation
     before.
     """
+    agents = sorted({message.agent for message in messages if message.message_id == 0})
     first: dict[UUID, UUID] = {}
     for keys in groups_of_keys(agents):
         rows = SessionMessage.objects.using(alias).filter(agent__in=keys, message_id=0)
@@ -460,12 +430,12 @@ def _range(after: UUID | None, end: datetime, column: str = "id") -> dict[str, U
 
 
 def _tally_message(
-    tallies: Tallies, message: _Message, prices: Mapping[str, Mapping[str, Any]]
+    tallies: Tallies, message: Any, prices: Mapping[str, Mapping[str, Any]], *, is_first: bool
 ) -> None:
     hour, dimensions = hour_of(message.created_at), UsageRollup.Dimension
-    agent_tally = tallies[_of_hour(dimensions.AGENT_HOUR, hour, message.agent_id)]
+    agent_tally = tallies[_of_hour(dimensions.AGENT_HOUR, hour, message.agent_name)]
     # For an agent, sessions are the conversations that it began.
-    agent_tally.sessions += message.first
+    agent_tally.sessions += is_first
     counted = [agent_tally, *_tallies_of(tallies, hour, message)]
     if message.model:
         counted.append(tallies[_of_hour(dimensions.MODEL_HOUR, hour, message.model)])
@@ -487,7 +457,7 @@ def _tally_session(tallies: Tallies, session: _Session) -> None:
         tally.sessions += 1
 
 
-def _tallies_of(tallies: Tallies, hour: datetime, row: _Message | _Session) -> Iterator[Counts]:
+def _tallies_of(tallies: Tallies, hour: datetime, row: Any) -> Iterator[Counts]:
     """Yield the counts that sessions and their messages have in common."""
     day, owner = hour.date(), "" if row.owner is None else str(row.owner)
     yield tallies[_of_hour(UsageRollup.Dimension.HOUR, hour, "")]
