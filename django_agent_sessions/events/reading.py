@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 from uuid import UUID
@@ -15,6 +15,7 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.models import Session
 from django_agent_sessions.queries import message_pages
 from django_agent_sessions.queries.message_pages import MessagePreview
+from django_agent_sessions.values.message_version import MessageVersion
 
 from .cursor import Cursor, MessagePosition, RedactionPosition
 from .event_types import (
@@ -31,7 +32,6 @@ from .event_types import (
 from .session_states import (
     MAX_AGENTS_PER_STATEMENT,
     MessageRange,
-    MessageVersion,
     SessionState,
     last_message_upto,
     messages_after,
@@ -47,17 +47,6 @@ EVENTS_PER_BATCH = 50
 _SESSIONS_PER_PART = 50
 _TRIES = 5
 _SCAN_SIZE = 500
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """A message to send."""
-
-    agent: UUID
-    id: UUID
-    position: int
-    change: Change
-    redaction: RedactionPosition | None = None
 
 
 def first_cursor(session: Session) -> Cursor | None:
@@ -116,7 +105,7 @@ def _read_together(
     rows = messages_at(ranges)
     for reader in readers.values():
         reader.choose_messages(rows)
-    previews = _read_previews([step.id for reader in readers.values() for step in reader.steps])
+    previews = _read_previews([key for reader in readers.values() for key in reader.chosen])
     for reader in readers.values():
         reader.add_messages(previews)
     keys = {session.pk for session, _ in asked.values()}
@@ -167,8 +156,8 @@ class _Reader:
         self.events: list[Event] = []
         self.cursor = cursor
         self.more = False
-        self.steps: list[_Step] = []
-        """The new messages to send."""
+        self.chosen: list[UUID] = []
+        """The keys of the new and changed messages to send."""
         self._session = cursor.session
         self._count = count
         self._room = room
@@ -204,13 +193,12 @@ class _Reader:
     def choose_messages(self, rows: Mapping[MessageRange, list[MessageVersion]]) -> None:
         """Choose the new and changed messages to send."""
         # Each conversation in order of its positions; merged in order of the keys' times.
-        steps = [list(self._end_steps(each[0], rows[each])) for each in self._ranges()]
-        merged = heapq.merge(*steps, key=lambda step: step.id)
-        self.steps = list(islice(merged, self._count))
+        keys = [list(self._end_keys(each[0], rows[each])) for each in self._ranges()]
+        self.chosen = list(islice(heapq.merge(*keys), self._count))
 
     def add_messages(self, previews: Mapping[UUID, MessagePreview]) -> None:
         """Add the events of the chosen messages."""
-        is_left = self._add_messages(self.steps, previews)
+        is_left = self._add_messages(self.chosen, previews)
         is_left = is_left or self.more or any(map(self._has_changed, self._changed))
         self.more = is_left and (self.cursor != self._known or self._waits_for_room)
 
@@ -272,20 +260,20 @@ class _Reader:
 
     def _add_redactions(self) -> bool:
         """Add events for unsent redactions; return whether there are more."""
-        steps: list[_Step] = []
+        found: dict[UUID, RedactionPosition] = {}
         scanned = self.cursor.redaction
         complete = False
-        while len(steps) < self._count and not complete:
+        while len(found) < self._count and not complete:
             batch = self._redactions_after(scanned)
             complete = len(batch) < _SCAN_SIZE
             for agent, position, key, change in batch:
                 scanned = RedactionPosition(change, key)
                 if position <= self.cursor.position(agent):
-                    steps.append(_Step(agent, key, position, Change.REDACTED, scanned))
-                if len(steps) == self._count:
+                    found[key] = scanned
+                if len(found) == self._count:
                     complete = False
                     break
-        if self._add_messages(steps, _read_previews([step.id for step in steps])):
+        if self._add_messages([*found], _read_previews([*found]), found):
             return True
         if not complete:
             # Skipped redactions are not scanned again.
@@ -310,53 +298,60 @@ class _Reader:
         end = self.state.ends[agent]
         return self.cursor.agents.get(agent) != (end.position, end.revision)
 
-    def _end_steps(self, agent: UUID, rows: list[MessageVersion]) -> Iterator[_Step]:
+    def _end_keys(self, agent: UUID, rows: list[MessageVersion]) -> Iterator[UUID]:
         sent, last = self.cursor.agents.get(agent), self.cursor.position(agent)
         for row in rows:
             if sent is not None and row.position == last and row.revision != sent.revision:
-                yield _Step(agent, row.id, row.position, Change.CHANGED)
+                yield row.id
         later = [row for row in rows if row.position > last]
         if not later and self.state.ends[agent].position > last:
             # There is a gap in the positions.
             later = messages_after(agent, last, self._count)
-        for row in later:
-            yield _Step(agent, row.id, row.position, Change.NEW)
+        yield from (row.id for row in later)
 
     # --- making events -----------------------------------------------------------------------
 
-    def _add_messages(self, steps: list[_Step], previews: Mapping[UUID, MessagePreview]) -> bool:
-        """Add the events of steps; return whether some are left for the next batch."""
-        sent = list(self._steps_that_fit(steps, previews))
-        rows = list({step.id: previews[step.id] for step in sent}.values())
+    def _add_messages(
+        self,
+        keys: Sequence[UUID],
+        previews: Mapping[UUID, MessagePreview],
+        redactions: Mapping[UUID, RedactionPosition] | None = None,
+    ) -> bool:
+        """Add the events of messages; return whether some are left for the next batch."""
+        fitting = list(self._rows_that_fit(keys, previews))
+        rows = [*fitting]
         message_pages.read_payloads(_query(row.id for row in rows), rows)
-        read = {row.id: row for row in rows}
-        for step in sent:
-            if step.id not in read:
+        read = {row.id for row in rows}
+        for row in fitting:
+            if row.id not in read:
                 # Deleted meanwhile.
                 return True
-            self.events.append(self._event(step, read[step.id]))
-        return len(sent) < len(steps)
+            self.events.append(self._event(row, (redactions or {}).get(row.id)))
+        return len(fitting) < len(keys)
 
-    def _steps_that_fit(
-        self, steps: list[_Step], previews: Mapping[UUID, MessagePreview]
-    ) -> Iterator[_Step]:
-        """Yield the steps that have room, up to the first message that was deleted."""
-        for step in steps:
-            row = previews.get(step.id)
+    def _rows_that_fit(
+        self, keys: Sequence[UUID], previews: Mapping[UUID, MessagePreview]
+    ) -> Iterator[MessagePreview]:
+        """Yield the messages that have room, up to the first one that was deleted."""
+        for key in keys:
+            row = previews.get(key)
             if row is None:
                 return
             if not self._room.take(_size_shown(row)):
                 self._waits_for_room = True
                 return
-            yield step
+            yield row
 
-    def _event(self, step: _Step, row: MessagePreview) -> MessageEvent:
-        if step.change is Change.NEW or step.position == self.cursor.position(step.agent):
-            last = MessagePosition(step.position, row.revision)
-            self.cursor = self.cursor.with_agent(step.agent, last)
-        if step.redaction is not None:
-            self.cursor = replace(self.cursor, redaction=step.redaction)
-        return MessageEvent(self.cursor, row, step.change)
+    def _event(self, row: MessagePreview, redaction: RedactionPosition | None) -> MessageEvent:
+        sent = self.cursor.position(row.agent_id)
+        change = Change.NEW if row.message_id > sent else Change.CHANGED
+        if row.message_id >= sent:
+            last = MessagePosition(row.message_id, row.revision)
+            self.cursor = self.cursor.with_agent(row.agent_id, last)
+        if redaction is not None:
+            change = Change.REDACTED
+            self.cursor = replace(self.cursor, redaction=redaction)
+        return MessageEvent(self.cursor, row, change)
 
 
 def _query(keys: Iterable[UUID]) -> message_pages.MessageQuery:

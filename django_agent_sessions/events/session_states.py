@@ -6,13 +6,14 @@ import functools
 import operator
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, SessionMessage
+from django_agent_sessions.values.message_version import MessageVersion
 
 from .cursor import MessagePosition
 
@@ -20,14 +21,6 @@ MAX_AGENTS_PER_STATEMENT = 20
 """Maximum number of agents whose rows are read in one statement."""
 
 _MAX_SESSIONS = 500
-
-
-class MessageVersion(NamedTuple):
-    """A message without its content."""
-
-    position: int
-    revision: int
-    id: UUID
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from django_agent_sessions.content import dialects
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.models import MAIN_BRANCH, SessionAgent, Snapshot
 from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
+from django_agent_sessions.values.message_version import MessageVersion
 from django_agent_sessions.values.records import AgentRecord
 
 from ._agent_states import LATEST_SNAPSHOT_ID, refuse_unreadable, window_to_references
@@ -21,7 +22,7 @@ from ._message_reading import read_contents
 from ._orchestrations import OrchestratorSnapshotStore
 from ._queries import agent_rows, conversation, snapshot_rows
 from ._snapshot_documents import agent_document
-from ._snapshot_records import LastMessage, LoadedSnapshot, referenced_ranges
+from ._snapshot_records import LoadedSnapshot, referenced_ranges
 
 _MOST_RANGES = 20
 _TRIES = 5
@@ -31,11 +32,11 @@ _Attempt: TypeAlias = tuple[LoadedSnapshot | None, bool]
 
 
 class SnapshotReader(OrchestratorSnapshotStore):
-    def last_row(self, agent: AgentRecord) -> LastMessage | None:
+    def last_row(self, agent: AgentRecord) -> MessageVersion | None:
         """Return the last message of a conversation; None if it is empty."""
         rows = conversation(self.using, agent).order_by("-message_id")
-        values = rows.values_list("message_id", "pk", "revision").first()
-        return None if values is None else LastMessage(*values)
+        values = rows.values_list("message_id", "revision", "pk").first()
+        return None if values is None else MessageVersion(*values)
 
     def latest_revision(self, agent: AgentRecord) -> int | None:
         """Return the revision of an agent's latest snapshot; None if it does not exist."""

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from django_agent_sessions.models import Branch
+from django_agent_sessions.values.message_version import MessageVersion
 from django_agent_sessions.values.records import AgentRecord, AgentState
-
-
-class LastMessage(NamedTuple):
-    """The last message of a conversation; while it exists, so do all before it."""
-
-    position: int
-    key: UUID
-    revision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +20,8 @@ class SaveState:
     epoch: int
     agent: AgentRecord
     revision: int | None
-    last: LastMessage | None
+    last: MessageVersion | None
+    """The last message of the conversation; while it exists, so do all before it."""
 
     @property
     def end(self) -> int:
@@ -61,7 +55,7 @@ class LoadedSnapshot:
     epoch: int
     agent: UUID
     revision: int | None
-    last: LastMessage | None
+    last: MessageVersion | None
     branch: int
     messages: list[Any]
     document: Any

@@ -16,6 +16,7 @@ from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.exceptions import SessionConflictError, StaleSessionError
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage, Snapshot
 from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.message_version import MessageVersion
 from django_agent_sessions.values.records import AgentRecord, Usage
 
 from ._agent_states import LATEST_SNAPSHOT_ID, refuse_unreadable, update_snapshot
@@ -25,7 +26,7 @@ from ._held_copies import keep
 from ._mask_on_write import mask_on_write
 from ._queries import agent_rows, conversation, key_at, snapshot_rows
 from ._snapshot_reading import SnapshotReader
-from ._snapshot_records import LastMessage, SaveState, SnapshotWrite
+from ._snapshot_records import SaveState, SnapshotWrite
 from ._statement_sizes import check_values_size
 from .locking import with_lock
 
@@ -100,19 +101,19 @@ class SnapshotStore(SnapshotReader):
         return SaveState(head.session, head.epoch, agent, revision, last)
 
     def _append(
-        self, agent: AgentRecord, last: LastMessage | None, messages: Sequence[Any]
-    ) -> tuple[LastMessage, Usage]:
+        self, agent: AgentRecord, last: MessageVersion | None, messages: Sequence[Any]
+    ) -> tuple[MessageVersion, Usage]:
         expected = 0 if last is None else last.position + 1
         records = self.store.append_many(agent, messages, expected=expected, count=False)
         usage = sum((record.usage for record in records), Usage())
-        return LastMessage(records[-1].message_id, records[-1].id, 0), usage
+        return MessageVersion(records[-1].message_id, 0, records[-1].id), usage
 
     def _write_row(
         self,
         head: SaveState,
         snapshot_id: str,
         length: int,
-        last: LastMessage | None,
+        last: MessageVersion | None,
         document: Any,
         messages: list[Any],
     ) -> None:
@@ -121,7 +122,7 @@ class SnapshotStore(SnapshotReader):
         columns = {
             "branch": MAIN_BRANCH,
             "length": length,
-            "tail": last.key if last and is_at_end else key_at(self.using, agent, length - 1),
+            "tail": last.id if last and is_at_end else key_at(self.using, agent, length - 1),
             "updated_at": now,
         }
         content = {"messages": messages, "document": document}
@@ -154,18 +155,20 @@ class SnapshotStore(SnapshotReader):
 
     # --- queries of plans ---------------------------------------------------------------------
 
-    def is_there(self, agent: AgentRecord, row: LastMessage) -> bool:
+    def is_there(self, agent: AgentRecord, row: MessageVersion) -> bool:
         """Return whether a message still has the same position."""
-        return key_at(self.using, agent, row.position) == row.key
+        return key_at(self.using, agent, row.position) == row.id
 
-    def is_stored(self, agent: UUID, row: LastMessage | None, last: LastMessage | None) -> bool:
+    def is_stored(
+        self, agent: UUID, row: MessageVersion | None, last: MessageVersion | None
+    ) -> bool:
         """Return whether a message that was the last one exists, perhaps on a side branch.
 
         ``last`` is the last message of the main branch now.
         """
-        if row is None or (last is not None and last.key == row.key):
+        if row is None or (last is not None and last.id == row.id):
             return True
-        return SessionMessage.objects.using(self.using).filter(agent=agent, pk=row.key).exists()
+        return SessionMessage.objects.using(self.using).filter(agent=agent, pk=row.id).exists()
 
     def redacted_positions(self, agent: AgentRecord, positions: Iterable[int]) -> set[int]:
         """Return those of the positions whose messages were redacted."""

@@ -7,7 +7,7 @@ from ._object_bytes import PART_SIZE
 from ._objects import ObjectStore
 from ._snapshot_documents import state_in_document
 from ._snapshot_finding import SnapshotFilter, SnapshotIds
-from ._snapshot_records import LastMessage, LoadedSnapshot, SaveState, SnapshotWrite
+from ._snapshot_records import LoadedSnapshot, SaveState, SnapshotWrite
 from ._snapshots import SnapshotStore
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "LATEST_SNAPSHOT_ID",
     "PART_SIZE",
     "RUN_STATE",
-    "LastMessage",
     "LoadedSnapshot",
     "SaveState",
     "SnapshotFilter",

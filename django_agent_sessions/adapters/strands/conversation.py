@@ -29,7 +29,7 @@ from django_agent_sessions.values.records import (
 from . import formats
 from .live_redaction import RedactionLog, mask_agent
 from .newer_names import LocalAgent
-from .window import Held, StoredMessage, copy_of, is_pinned, match_held, window_of
+from .window import HeldMessage, copy_of, is_pinned, match_rows, window_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ class Conversation:
     corrections: RedactionLog = field(default_factory=RedactionLog, repr=False)
     # A bidirectional agent replaces one message while it adds another.
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
-    _stored: dict[str, StoredMessage] = field(default_factory=dict)
-    _duplicates: list[StoredMessage] = field(default_factory=list)
-    _latest: StoredMessage | None = None
+    _stored: dict[str, HeldMessage] = field(default_factory=dict)
+    _duplicates: list[HeldMessage] = field(default_factory=list)
+    _latest: HeldMessage | None = None
     _written_fingerprint: Fingerprint | None = None
     # As it was last written or read; `corrections` may have changed what was written.
     _window: Any = None
@@ -97,15 +97,15 @@ class Conversation:
         return max(self._end, self._latest.position + 1 if self._latest is not None else 0)
 
     @property
-    def latest(self) -> StoredMessage | None:
+    def latest(self) -> HeldMessage | None:
         """The last message that this process stored or restored."""
         return self._latest
 
     def remember(self, position: int, message: Message, key: UUID | None = None) -> None:
         """Record that a message of the agent is in the database as it is now."""
-        self.remember_as([StoredMessage(position, message, copy_of(message), key)])
+        self.remember_as([HeldMessage(position, message, copy_of(message), key)])
 
-    def remember_as(self, messages: Sequence[StoredMessage]) -> None:
+    def remember_as(self, messages: Sequence[HeldMessage]) -> None:
         """Record that messages of the agent are in the database, perhaps in another form."""
         for stored in messages:
             tracking_id = stored.message["tracking_id"]
@@ -159,7 +159,7 @@ class Conversation:
         self._latest = max(self.all_stored(), key=lambda s: s.position, default=None)
         self._written_fingerprint = None
 
-    def find_extended(self, message: Message) -> StoredMessage | None:
+    def find_extended(self, message: Message) -> HeldMessage | None:
         """Return the stored message that this one extends.
 
         Strands merges the input that continues a turn into the last message, and reports the merged
@@ -192,7 +192,7 @@ class Conversation:
             or self.find_repinned(agent)
         )
 
-    def find_repinned(self, agent: LocalAgent) -> list[StoredMessage]:
+    def find_repinned(self, agent: LocalAgent) -> list[HeldMessage]:
         """Return the stored messages whose pin has changed since they were stored.
 
         Strands marks a pinned message in its metadata, in place and without an event. If the mark
@@ -211,17 +211,17 @@ class Conversation:
         self.not_stored |= refused - {new.payload["tracking_id"] for new in messages}
         self.pending_messages = messages
 
-    def find(self, tracking_id: str) -> StoredMessage | None:
+    def find(self, tracking_id: str) -> HeldMessage | None:
         """Return a stored message by its tracking id."""
         return self._stored.get(tracking_id)
 
-    def find_same(self, message: Message) -> Iterator[StoredMessage]:
+    def find_same(self, message: Message) -> Iterator[HeldMessage]:
         """Iterate over the stored messages that are this same dict, as after a retried prompt."""
         for stored in [*self._stored.values(), *self._duplicates]:
             if stored.message is message:
                 yield stored
 
-    def all_stored(self) -> Iterator[StoredMessage]:
+    def all_stored(self) -> Iterator[HeldMessage]:
         """Iterate over all messages that this process stored or restored."""
         yield from self._stored.values()
         yield from self._duplicates
@@ -262,25 +262,29 @@ class Conversation:
         if (agent := self.agent()) is not None:
             self._held(agent)
 
-    def _held(self, agent: LocalAgent) -> list[Held]:
+    def _held(self, agent: LocalAgent) -> list[HeldMessage]:
         left_out = self.not_stored.union(
             new.payload.get("tracking_id") for new in self.pending_messages
         )
         messages = [m for m in agent.messages if m.get("tracking_id", "") not in left_out]
-        held = match_held(messages, self.all_stored())
-        for item in held:
-            # A context manager may have replaced the dict by another one.
-            if item.stored is not None and item.stored.message is not item.message:
-                self._replace(item.stored, item.stored._replace(message=item.message))
+        held = []
+        for message, stored in match_rows(messages, [*self.all_stored()]):
+            if stored is None:
+                stored = HeldMessage(-1, message)
+            elif stored.message is not message:
+                # A context manager may have replaced the dict by another one.
+                stored = self._replace(stored, stored._replace(message=message))
+            held.append(stored)
         return held
 
-    def _replace(self, stored: StoredMessage, changed: StoredMessage) -> None:
+    def _replace(self, stored: HeldMessage, changed: HeldMessage) -> HeldMessage:
         tracking_id = stored.message["tracking_id"]
         if self._stored.get(tracking_id) is stored:
             self._stored[tracking_id] = changed
         if self._latest is stored:
             self._latest = changed
         self._duplicates = [changed if one is stored else one for one in self._duplicates]
+        return changed
 
     def _forget_dropped(self) -> None:
         """Forget messages that the agent no longer holds, which may be large."""

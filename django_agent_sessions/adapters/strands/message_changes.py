@@ -12,7 +12,7 @@ from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.records import AgentRecord
 
 from .conversation import Conversation
-from .window import StoredMessage, variant_positions
+from .window import HeldMessage, variant_positions
 
 
 def row_of(conversation: Conversation) -> AgentRecord:
@@ -21,7 +21,7 @@ def row_of(conversation: Conversation) -> AgentRecord:
     return conversation.record
 
 
-def added_blocks(stored: StoredMessage, message: Message) -> list[ContentBlock]:
+def added_blocks(stored: HeldMessage, message: Message) -> list[ContentBlock]:
     """Return the blocks of a message after those that the agent had before."""
     return message["content"][len(stored.message["content"]) :]
 
@@ -29,7 +29,7 @@ def added_blocks(stored: StoredMessage, message: Message) -> list[ContentBlock]:
 def extended(
     store: SessionStore,
     conversation: Conversation,
-    stored: StoredMessage,
+    stored: HeldMessage,
     message: Message,
     added: list[ContentBlock] | None = None,
 ) -> Message:

@@ -26,7 +26,7 @@ from . import formats
 from .conversation import Conversation, NewState, fingerprint, is_stateful
 from .newer_names import LocalAgent
 from .offloaded import fill_stash
-from .window import ALL, StoredMessage, copy_of
+from .window import ALL, HeldMessage, copy_of
 
 Restored: TypeAlias = list[RestoredMessage]
 """The messages of ``store.messages.restore``, with tracking ids."""
@@ -132,7 +132,7 @@ def _remember(conversation: Conversation, record: AgentRecord, restored: Restore
     variants = {id(item["message"]) for item in items if isinstance(item, dict)}
     conversation.remember_as(
         [
-            StoredMessage(
+            HeldMessage(
                 position, message, None if id(message) in variants else copy_of(message), None
             )
             for position, message, _ in restored

@@ -60,7 +60,7 @@ from .restore import (
     name_unreadable,
     removed_count,
 )
-from .window import StoredMessage, copy_of
+from .window import HeldMessage, copy_of
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -187,7 +187,7 @@ class SessionOperations:
             else:
                 conversation.rewrite_unwritten(message)
 
-    def _extend(self, conversation: Conversation, stored: StoredMessage, message: Message) -> None:
+    def _extend(self, conversation: Conversation, stored: HeldMessage, message: Message) -> None:
         """Write a message that Strands has extended; if it was reduced, to its original."""
         payload = message
         if stored.original is None or stored.original["content"] != stored.message["content"]:
@@ -197,7 +197,7 @@ class SessionOperations:
     def _replace(
         self,
         conversation: Conversation,
-        stored: StoredMessage,
+        stored: HeldMessage,
         message: Message,
         payload: Message,
     ) -> None:
@@ -221,7 +221,7 @@ class SessionOperations:
                 message["content"] = payload["content"]
             update(payload)
         original = copy_of(payload)
-        conversation.remember_as([StoredMessage(stored.position, message, original, stored.key)])
+        conversation.remember_as([HeldMessage(stored.position, message, original, stored.key)])
 
     def _write(
         self, conversation: Conversation, agent: LocalAgent, *, with_window: bool = False
@@ -387,7 +387,7 @@ class SessionOperations:
                 self._session.reload_if_stale(pin, self._reload)
             self._write(conversation, agent, with_window=True)
 
-    def _store_pin(self, conversation: Conversation, stored: StoredMessage) -> None:
+    def _store_pin(self, conversation: Conversation, stored: HeldMessage) -> None:
         row = row_of(conversation)
         # The stored content, because a conversation manager may have shortened the agent's.
         record = self.store.messages.find(row, stored.position)
@@ -454,7 +454,7 @@ class SessionOperations:
                 self._redact_stored(conversation, stored, redact_message)
 
     def _redact_stored(
-        self, conversation: Conversation, stored: StoredMessage, redact_message: Message
+        self, conversation: Conversation, stored: HeldMessage, redact_message: Message
     ) -> None:
         redacted = with_tracking_id_of(redact_message, stored.message)
         epoch = self.store.messages.redact(

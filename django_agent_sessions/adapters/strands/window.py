@@ -8,7 +8,7 @@ The conversation keeps all originals, and the agent's window says what was held.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
@@ -18,18 +18,24 @@ ALL: dict[str, Any] = {"kept": [], "tail": 0}
 """The window of an agent that holds all messages."""
 
 
-class StoredMessage(NamedTuple):
-    """A message of an agent that is in the database.
+class HeldMessage(NamedTuple):
+    """A message that an agent holds or held, and its row, if it has one.
 
-    ``message`` is the dict that the agent holds, and may have changed since. ``original`` is a copy
-    of it as it is in the row; None if the agent was restored with another form of the message.
-    ``key`` is the primary key of the row, if this process wrote it.
+    ``position`` is that of the row; -1 if there is none. ``message`` is the dict that the agent
+    holds, and may have changed since. ``original`` is a copy of it as it is in the row; None if the
+    agent was restored with another form of the message. ``key`` is the primary key of the row, if
+    this process wrote it.
     """
 
     position: int
     message: Message
-    original: Message | None
-    key: UUID | None
+    original: Message | None = None
+    key: UUID | None = None
+
+    @property
+    def is_original(self) -> bool:
+        """Whether the message is as it is in its row."""
+        return self.message == self.original
 
     @property
     def is_pinned(self) -> bool:
@@ -37,44 +43,27 @@ class StoredMessage(NamedTuple):
         return is_pinned(self.message if self.original is None else self.original)
 
 
-class Held(NamedTuple):
-    """A message that an agent holds, and its row, if it has one."""
-
-    message: Message
-    stored: StoredMessage | None
-
-    @property
-    def is_original(self) -> bool:
-        """Whether the message is as it is in its row."""
-        return self.stored is not None and self.message == self.stored.original
-
-    @property
-    def position(self) -> int:
-        """The position of its row; -1 if it has none."""
-        return -1 if self.stored is None else self.stored.position
-
-
-def match_held(messages: Iterable[Message], stored: Iterable[StoredMessage]) -> list[Held]:
+def match_rows(
+    messages: Iterable[Message], stored: Iterable[HeldMessage]
+) -> Iterator[tuple[Message, HeldMessage | None]]:
     """Find the rows of an agent's messages, by their tracking ids.
 
     A message that is stored more often than held, as after a retried prompt, is the later one.
     """
-    rows: dict[str | None, list[StoredMessage]] = defaultdict(list)
+    rows: dict[str | None, list[HeldMessage]] = defaultdict(list)
     for row in sorted(stored, key=lambda row: row.position):
         rows[row.message.get("tracking_id")].append(row)
     messages = list(messages)
     counts = Counter(message.get("tracking_id") for message in messages)
-    held: list[Held] = []
     for message in messages:
         tracking_id = message.get("tracking_id")
         found = rows[tracking_id][-counts[tracking_id] :] if tracking_id else []
         counts[tracking_id] -= 1
-        held.append(Held(message, found[0] if found else None))
-    return held
+        yield message, found[0] if found else None
 
 
 def window_of(
-    held: Sequence[Held], stored: Collection[StoredMessage], before: dict[str, Any] | None
+    held: Sequence[HeldMessage], stored: Collection[HeldMessage], before: dict[str, Any] | None
 ) -> dict[str, Any] | None:
     """Return the window of what an agent holds; None if it holds all messages.
 
@@ -94,7 +83,7 @@ def window_of(
     return {"kept": kept, "tail": tail} if before or kept or tail else None
 
 
-def _begin_of_tail(held: Sequence[Held], tail: int) -> int:
+def _begin_of_tail(held: Sequence[HeldMessage], tail: int) -> int:
     """Return the index from which on the messages are as in the conversation, in its order."""
     index, following = len(held), None
     while index:
@@ -106,7 +95,7 @@ def _begin_of_tail(held: Sequence[Held], tail: int) -> int:
     return index
 
 
-def _references(held: Sequence[Held], foreign: Sequence[int]) -> list[Any]:
+def _references(held: Sequence[HeldMessage], foreign: Sequence[int]) -> list[Any]:
     """Return references to messages, with those of other processes in order of their positions."""
     references: list[Any] = []
     waiting = list(reversed(foreign))
@@ -117,7 +106,7 @@ def _references(held: Sequence[Held], foreign: Sequence[int]) -> list[Any]:
             _add_position(references, item.position)
         else:
             variant: dict[str, Any] = {"message": copy_of(item.message)}
-            references.append(variant if item.stored is None else variant | _at(item.position))
+            references.append(variant if item.position < 0 else variant | _at(item.position))
     for position in reversed(waiting):
         _add_position(references, position)
     return references

@@ -13,10 +13,10 @@ from django.db import connections
 
 from django_agent_sessions.adapters.base import Checkpoint
 from django_agent_sessions.adapters.strands.live_redaction import RedactionLog
-from django_agent_sessions.store.snapshots import LastMessage
+from django_agent_sessions.values.message_version import MessageVersion
 from django_agent_sessions.values.records import AgentState
 
-from .messages import KnownMessage, tracking_id
+from .messages import SnapshotMessage, tracking_id
 
 V = TypeVar("V")
 
@@ -27,7 +27,7 @@ class Basis:
 
     key: UUID
     """The primary key of the agent or, for an orchestrator, of the session."""
-    last: LastMessage | None
+    last: MessageVersion | None
     checkpoint: Checkpoint[Basis | None] | None
 
     def standing(self) -> Basis | None:
@@ -40,7 +40,7 @@ class Basis:
         return basis
 
 
-def next_basis(using: str, before: Basis | None, key: UUID, last: LastMessage | None) -> Basis:
+def next_basis(using: str, before: Basis | None, key: UUID, last: MessageVersion | None) -> Basis:
     """Return the basis after a read or write in the present transaction."""
     connection = connections[using]
     if not connection.in_atomic_block:
@@ -72,9 +72,9 @@ class KnownAgent:
     agent: UUID
     epoch: int
     revision: int | None
-    last: LastMessage | None
+    last: MessageVersion | None
     branch: int
-    messages: list[KnownMessage] | None = field(repr=False)
+    messages: list[SnapshotMessage] | None = field(repr=False)
     snapshot_id: str
     document: Any = field(repr=False)
     state: AgentState | None = field(default=None, repr=False)

@@ -11,7 +11,7 @@ from django_agent_sessions.store.snapshots import LoadedSnapshot
 
 from . import json_documents
 from .cache import KnownAgent
-from .messages import KnownMessage, Reference, from_ranges, position_of
+from .messages import Reference, SnapshotMessage, from_ranges, position_of
 
 
 def build_document(loaded: LoadedSnapshot, snapshot_id: str) -> tuple[bytes, KnownAgent]:
@@ -25,7 +25,7 @@ def build_document(loaded: LoadedSnapshot, snapshot_id: str) -> tuple[bytes, Kno
         # Created by something other than Strands' manager.
         document = {**document, "data": {"messages": None, **content}}
     messages = [
-        KnownMessage(json_documents.dump_document(message), reference)
+        SnapshotMessage(json_documents.dump_document(message), reference)
         for reference, message in _referenced_messages(loaded)
     ]
     known = KnownAgent(

@@ -20,25 +20,18 @@ Reference: TypeAlias = int | dict[str, Any]
 with its ``"position"`` if it is a variant of a message of the conversation."""
 
 
-class KnownMessage(NamedTuple):
-    """A message that was read or written before."""
-
-    raw: bytes
-    reference: Reference
-
-
 class SnapshotMessage(NamedTuple):
-    """A message of a snapshot that is being saved."""
+    """A message of a snapshot that is being saved, or that was read or written before."""
 
     raw: bytes
-    known: KnownMessage | None
-    """The same message as it was before; None if it is new."""
+    reference: Reference | None
+    """Where the message is; None if it is new."""
     message: Any = None
-    """The content; None if the bytes are those of the known message."""
+    """The content; None if the bytes are those that were known before."""
 
 
 def match_messages(
-    data: bytes, start: int, known: Sequence[KnownMessage]
+    data: bytes, start: int, known: Sequence[SnapshotMessage]
 ) -> tuple[list[SnapshotMessage], int]:
     """Find the known messages in a snapshot; return its messages and the offset of their end.
 
@@ -53,7 +46,7 @@ def match_messages(
             place += 2
         # An object in JSON ends where its bytes end, so that no prefix of a message matches.
         if index < len(known) and data.startswith(known[index].raw, place):
-            found.append(SnapshotMessage(known[index].raw, known[index]))
+            found.append(known[index])
             place += len(known[index].raw)
             index += 1
             continue
@@ -64,7 +57,8 @@ def match_messages(
             found.append(SnapshotMessage(raw, None, message))
         else:
             same = known[position]
-            found.append(SnapshotMessage(raw, same, None if same.raw == raw else message))
+            changed = None if same.raw == raw else message
+            found.append(SnapshotMessage(raw, same.reference, changed))
             index = position + 1
     return found, place
 
@@ -72,7 +66,7 @@ def match_messages(
 class _Matcher:
     """Finds known messages by their bytes and by their tracking ids."""
 
-    def __init__(self, known: Sequence[KnownMessage]) -> None:
+    def __init__(self, known: Sequence[SnapshotMessage]) -> None:
         self._known = known
 
     def find(self, raw: bytes, message: Any, first: int) -> int | None:
@@ -100,7 +94,7 @@ class _Matcher:
     def _by_id(self) -> dict[Hashable, list[int]]:
         return self._indexes(tracking_id)
 
-    def _indexes(self, key: Callable[[KnownMessage], Hashable]) -> dict[Hashable, list[int]]:
+    def _indexes(self, key: Callable[[SnapshotMessage], Hashable]) -> dict[Hashable, list[int]]:
         indexes: dict[Hashable, list[int]] = defaultdict(list)
         for index, known in enumerate(self._known):
             indexes[key(known)].append(index)
@@ -112,7 +106,7 @@ def _next_index(indexes: Sequence[int], first: int) -> int | None:
     return indexes[at] if at < len(indexes) else None
 
 
-def tracking_id(known: KnownMessage) -> str | None:
+def tracking_id(known: SnapshotMessage) -> str | None:
     """Return the id that Strands gave a message."""
     try:
         message = json.loads(known.raw)
@@ -144,9 +138,9 @@ def from_ranges(ranges: Iterable[Any]) -> Iterator[Reference]:
             yield item
 
 
-def position_of(reference: Reference) -> int | None:
+def position_of(reference: Reference | None) -> int | None:
     """Return the position of a message in the conversation; None if it is not part of it."""
-    if isinstance(reference, int):
+    if reference is None or isinstance(reference, int):
         return reference
     position: int | None = reference.get("position")
     return position

@@ -26,7 +26,6 @@ from django_agent_sessions.values.records import AgentState
 from . import json_documents
 from .cache import KnownAgent
 from .messages import (
-    KnownMessage,
     Reference,
     SnapshotMessage,
     match_messages,
@@ -76,7 +75,7 @@ class AgentSave:
         self._corrections = known.corrections if known else RedactionLog()
         self._outdated = False
         self._stop = self._first
-        self._messages: list[KnownMessage] = []
+        self._messages: list[SnapshotMessage] = []
         self._document: Any = None
         self._state: AgentState | None = None
 
@@ -106,7 +105,7 @@ class AgentSave:
         if self._outdated or (known is not None and known.epoch != head.epoch):
             self._mask(placement)
         self._messages = [
-            KnownMessage(item.raw, reference)
+            SnapshotMessage(item.raw, reference)
             for item, reference in zip(messages, placement.references, strict=True)
         ]
         return self._finish(head, known, placement)
@@ -147,7 +146,7 @@ class AgentSave:
     def _check_not_removed(self, head: SaveState, messages: Sequence[SnapshotMessage]) -> None:
         """Raise if the writer has messages that were deleted before another one was restored."""
         removed = self._known.removed if self._known else ()
-        new = [KnownMessage(item.raw, {}) for item in messages if removed and item.known is None]
+        new = [item for item in messages if removed and item.reference is None]
         if any(tracking_id(message) in removed for message in new):
             raise _stale(head)
 
@@ -174,9 +173,9 @@ class AgentSave:
         if known.messages is None:
             return False
         before, _ = _split(match_messages(self._data, self._first, known.messages)[0])
-        if any(item.known is None or item.message is not None for item in before):
+        if any(item.reference is None or item.message is not None for item in before):
             return False
-        return [item.known for item in before[-1:]] == known.messages[-1:]
+        return before[-1:] == known.messages[-1:]
 
     # --- find the messages --------------------------------------------------------------------
 
@@ -189,12 +188,11 @@ class AgentSave:
         messages, self._stop = match_messages(self._data, self._first, known.messages)
         before, new = _split(messages)
         is_rewound = bool(new) and self._end(head, before)[1] is not None
-        if is_rewound or any(item.known is None for item in before):
+        if is_rewound or any(item.reference is None for item in before):
             # The conversation may contain messages that the last snapshot did not.
             return None
-        changed = [item.known for item in before if item.message is not None and item.known]
-        positions = [position_of(item.reference) for item in changed]
-        found = [position for position in positions if position is not None]
+        changed = [position_of(item.reference) for item in before if item.message is not None]
+        found = [position for position in changed if position is not None]
         if found and self._store.redacted_positions(head.agent, found):
             return None
         return messages
@@ -208,7 +206,7 @@ class AgentSave:
         # A redacted message is recognized by its content before the redaction.
         originals = raw_by_position(known, redacted) if redacted else {}
         stored = [
-            KnownMessage(
+            SnapshotMessage(
                 originals.get(row.position) or json_documents.dump_document(row.payload),
                 row.position,
             )
@@ -219,7 +217,7 @@ class AgentSave:
             # Also of messages that this snapshot has no more: a summary may quote them.
             self._outdated = True
         for item in messages if redacted else ():
-            position = position_of(item.known.reference) if item.known else None
+            position = position_of(item.reference)
             if position is not None and position in redacted:
                 self._note_redacted(item, redacted[position])
         return messages, redacted
@@ -237,7 +235,7 @@ class AgentSave:
         self,
         head: SaveState,
         known: KnownAgent | None,
-        messages: Sequence[SnapshotMessage],
+        messages: list[SnapshotMessage],
         redacted: Mapping[int, Any],
     ) -> _Placement:
         before, new = _split(messages)
@@ -259,7 +257,7 @@ class AgentSave:
 
     def _end(self, head: SaveState, before: Sequence[SnapshotMessage]) -> tuple[int, int | None]:
         """Return the position of the next message, and the last one to keep if others follow."""
-        positions = [position_of(item.known.reference) for item in before if item.known]
+        positions = [position_of(item.reference) for item in before]
         last = max((position for position in positions if position is not None), default=None)
         return (head.end, None) if last is None or last + 1 >= head.end else (last + 1, last)
 
@@ -270,9 +268,9 @@ class AgentSave:
         redacted: Mapping[int, Any],
         updated: list[tuple[int, Any]],
     ) -> Reference:
-        if item.known is None:
+        reference = item.reference
+        if reference is None:
             return {"message": item.message}
-        reference = item.known.reference
         if item.message is None:
             return reference
         if not isinstance(reference, int):
@@ -338,11 +336,11 @@ class AgentSave:
 
 
 def _split(
-    messages: Sequence[SnapshotMessage],
-) -> tuple[Sequence[SnapshotMessage], Sequence[SnapshotMessage]]:
+    messages: list[SnapshotMessage],
+) -> tuple[list[SnapshotMessage], list[SnapshotMessage]]:
     """Split after the last known message."""
     stop = len(messages)
-    while stop and messages[stop - 1].known is None:
+    while stop and messages[stop - 1].reference is None:
         stop -= 1
     return messages[:stop], messages[stop:]
 
