@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, cast
 from uuid import UUID
 
@@ -37,7 +37,8 @@ class RedactionLog:
         """Compare a state with the one in the database now."""
         if before is None:
             return
-        removed = set().union(*(masking.masked_texts(*pair) for pair in _pairs(before, after)))
+        pairs = zip(_values(before), _values(after), strict=True)
+        removed = set().union(*(masking.masked_texts(*pair) for pair in pairs))
         if removed:
             self.secrets |= masking.searchable_texts(removed)
             self._changes.append((copy.deepcopy(before), copy.deepcopy(after)))
@@ -45,19 +46,8 @@ class RedactionLog:
     def apply(self, state: AgentState) -> AgentState:
         """Return a state without the redacted texts."""
         for before, after in self._changes:
-            state = replace(
-                state,
-                state=masking.reapply_redaction(state.state, before.state, after.state),
-                conversation_manager_state=masking.reapply_redaction(
-                    state.conversation_manager_state,
-                    before.conversation_manager_state,
-                    after.conversation_manager_state,
-                ),
-                internal_state=masking.reapply_redaction(
-                    state.internal_state, before.internal_state, after.internal_state
-                ),
-                window=masking.reapply_redaction(state.window, before.window, after.window),
-            )
+            values = zip(_values(state), _values(before), _values(after), strict=True)
+            state = AgentState(*(masking.reapply_redaction(*each) for each in values))
         return _mask_state(state, self.secrets)
 
 
@@ -98,27 +88,17 @@ def as_state(orchestrator: Any) -> AgentState:
     return AgentState(conversation_manager_state=orchestrator)
 
 
-def _pairs(before: AgentState, after: AgentState) -> list[tuple[Any, Any]]:
-    return [
-        (before.state, after.state),
-        (before.conversation_manager_state, after.conversation_manager_state),
-        (before.internal_state, after.internal_state),
-        (before.window, after.window),
-    ]
+def _values(state: AgentState) -> list[Any]:
+    return [getattr(state, each.name) for each in fields(state)]
 
 
 def _mask_state(state: AgentState, secrets: Collection[str]) -> AgentState:
     if not secrets:
         return state
-    return replace(
-        state,
-        state=masking.mask_texts(state.state, secrets),
-        conversation_manager_state=masking.mask_texts(
-            state.conversation_manager_state, secrets, free=False
-        ),
-        internal_state=masking.mask_texts(state.internal_state, secrets, free=False),
-        window=masking.mask_texts(state.window, secrets, free=False),
-    )
+    # An application's own state may have any keys; the others are of Strands.
+    free, *structured = _values(state)
+    masked = (masking.mask_texts(value, secrets, free=False) for value in structured)
+    return AgentState(masking.mask_texts(free, secrets), *masked)
 
 
 def mask_agent(agent: LocalAgent, secrets: Collection[str]) -> None:
