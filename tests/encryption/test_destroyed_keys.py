@@ -173,6 +173,12 @@ def test_an_export_of_several_has_the_others_and_says_what_is_missing(gone, admi
     assert [(each.place, each.error) for each in skipped] == [("line 2", True)]
 
 
+def test_the_store_deletes_it(gone, ada):
+    assert SessionStore(owner=ada).delete("gone") is True
+
+    assert [session.session_id for session in Session.objects.all()] == ["kept"]
+
+
 def test_a_page_says_that_a_master_key_is_missing(gone, encrypt, admin_client):
     encrypt(KEYS={"two": bytes(range(1, 33))})
     kept = Session.objects.only("pk").get(session_id="kept")
