@@ -31,7 +31,7 @@ from django_agent_sessions.values.records import (
     UnreadableState,
 )
 
-from ._agent_states import STATES, refuse_unreadable
+from ._agent_states import STATES
 from ._base import (
     agent_deleted,
     corrupt_columns,
@@ -226,8 +226,8 @@ class Agents(StorePart):
         Raises:
             SessionNotFoundError: The agent was deleted.
             StaleSessionError: The redaction epoch changed.
-            UnreadableStateError: The stored state is corrupt, or was when the agent was read. It
-                stays as it is.
+            UnreadableStateError: The agent was read with a corrupt state, which stays as it is.
+                One that was damaged later is replaced, because ``data`` is complete.
             PayloadError: The state is not JSON.
         """
         if isinstance(agent.data, UnreadableState):
@@ -239,7 +239,6 @@ class Agents(StorePart):
         def update(unsure: bool) -> int:
             lock_session_row(self.using, agent.session)
             rows, content = agent_rows(self.using).filter(pk=agent.id), _state_columns(data)
-            refuse_unreadable(f"agent {agent.agent_id!r}", rows.only("session", *STATES).first())
             return replace_state(
                 self.using, agent.session, rows, content, epoch=epoch, key=agent.id
             )

@@ -168,7 +168,8 @@ class MultiAgents(StorePart):
         Raises:
             InvalidIdError: The id is invalid.
             StaleSessionError: The redaction epoch changed.
-            UnreadableStateError: The stored state is corrupt, and stays as it is.
+            UnreadableStateError: The stored state is corrupt, so it does not say which messages of
+                the nodes are new. It stays as it is.
             PayloadError: The state is not JSON.
         """
         record = given_session(self._context, session)
@@ -183,7 +184,7 @@ class MultiAgents(StorePart):
         def update(unsure: bool) -> int:
             with tracked_atomic(self.using) if with_nodes else nullcontext():
                 lock_session_row(self.using, record.id)
-                stored = readable_orchestrator(rows)
+                stored = readable_orchestrator(rows) if with_nodes else None
                 updated = replace_state(self.using, record.id, rows, content, epoch=epoch)
                 if updated and with_nodes:
                     append_node_messages(self.using, record, multi_agent_id, state, before=stored)

@@ -105,13 +105,12 @@ def test_opening_what_exists_takes_one_statement(store, session, agent, statemen
     assert statements(store.agents.open, session, "new") == 2
 
 
-def test_states_are_read_and_written_in_one_statement_each(store, session, agent, statements):
+def test_states_are_written_in_one_statement(store, session, agent, statements):
     store.multi_agents.create(session, "graph", {})
 
-    # One that became unreadable is not overwritten.
-    assert statements(store.agents.update, agent, AgentState(state={"a": 1})) == 2
-    assert statements(store.agents.update, agent, AgentState(), epoch=0) == 2
-    assert statements(store.multi_agents.update, session, "graph", {"a": 1}) == 2
+    assert statements(store.agents.update, agent, AgentState(state={"a": 1})) == 1
+    assert statements(store.agents.update, agent, AgentState(), epoch=0) == 1
+    assert statements(store.multi_agents.update, session, "graph", {"a": 1}) == 1
     assert statements(store.multi_agents.find, session, "graph") == 1
 
 
