@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import gc
 import os
-import threading
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +26,7 @@ from django_agent_sessions.values.records import (
 )
 
 from . import formats
+from .conversation_lock import ConversationLock
 from .live_redaction import RedactionLog, mask_agent
 from .newer_names import LocalAgent
 from .window import HeldMessage, copy_of, is_pinned, match_rows, window_of
@@ -70,7 +70,7 @@ class Conversation:
     known_state: AgentState | None = field(default=None, repr=False)
     corrections: RedactionLog = field(default_factory=RedactionLog, repr=False)
     # A bidirectional agent replaces one message while it adds another.
-    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    lock: ConversationLock = field(default_factory=ConversationLock, repr=False)
     _stored: dict[str, HeldMessage] = field(default_factory=dict)
     _duplicates: list[HeldMessage] = field(default_factory=list)
     _latest: HeldMessage | None = None
