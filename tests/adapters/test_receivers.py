@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from strands.types.content import Message
 
 from django_agent_sessions import Find, redact
 from django_agent_sessions.adapters.openai_agents import DjangoSession
@@ -60,7 +61,7 @@ async def test_openai_goes_on_after_a_receiver_that_redacts_each_message():
 
 def test_strands_refuses_a_receiver_that_appends_to_the_same_agent_and_does_not_hang(caplog):
     agent = build("Hello.")
-    answer = {"role": "assistant", "content": [{"text": "also"}]}
+    answer: Message = {"role": "assistant", "content": [{"text": "also"}]}
     with receiving(lambda session: manager_of(agent).append_message(answer, agent)):
         agent("Hi")
 
@@ -70,7 +71,7 @@ def test_strands_refuses_a_receiver_that_appends_to_the_same_agent_and_does_not_
 
 def test_an_agent_of_a_receiver_may_be_another_one():
     agent, other = build("Hello."), build(agent_id="other", session_id="other")
-    answer = {"role": "assistant", "content": [{"text": "also"}]}
+    answer: Message = {"role": "assistant", "content": [{"text": "also"}]}
     seen: list[Any] = []
 
     def append(session: Any) -> None:
