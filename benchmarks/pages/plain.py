@@ -47,7 +47,7 @@ def _session(row: Any) -> dict[str, Any]:
         "title": row.title,
         "display_title": row.display_title,
         "last_text": row.last_text,
-        "owner": row.owner_id,
+        "owner": None if row.owner_id is None else str(row.owner_id),
         "message_count": row.message_count,
         "error_count": row.error_count,
         "input_tokens": row.input_tokens,
