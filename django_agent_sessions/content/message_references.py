@@ -1,4 +1,4 @@
-"""The form of references to messages, and of the window that says which ones an agent held.
+"""How stored references to messages are written, and the context window that consists of them.
 
 A *reference* is ``[first, stop]`` for messages of the conversation, or ``{"message": …}`` for one
 in another form, with the ``"position"`` of its original, if there is one.

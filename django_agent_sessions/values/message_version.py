@@ -1,4 +1,4 @@
-"""Which message, and in which version: what tells whether a conversation is as it was."""
+"""A message and its version: if none of them changed, the conversation did not either."""
 
 from __future__ import annotations
 
