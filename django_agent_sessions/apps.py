@@ -34,7 +34,7 @@ class AgentSessionsConfig(AppConfig):
             encryption,
         )
         from django_agent_sessions.db import sqlite_secure_delete, transaction_join, workers
-        from django_agent_sessions.models import Session, SessionAgent, fixtures
+        from django_agent_sessions.models import Session, fixtures
         from django_agent_sessions.models.content_columns import content_models
         from django_agent_sessions.models.deletion import session_tombstoned
         from django_agent_sessions.sql import sqlite_deletions
@@ -58,7 +58,6 @@ class AgentSessionsConfig(AppConfig):
         pre_delete.connect(_before_user, settings.AUTH_USER_MODEL, dispatch_uid="agent_sessions")
         post_delete.connect(_after_user, settings.AUTH_USER_MODEL, dispatch_uid="agent_sessions")
         pre_delete.connect(_before_session, Session, dispatch_uid="agent_sessions")
-        pre_delete.connect(_before_agent, SessionAgent, dispatch_uid="agent_sessions")
         for model in content_models():
             pre_save.connect(fixtures.seal_loaded_row, model, dispatch_uid="agent_sessions_load")
 
@@ -79,12 +78,6 @@ def _before_session(**kwargs: Any) -> None:
     # In this order: a session that must be kept must keep its files.
     deletion_record.before_session(**kwargs)
     before_session_deletion(**kwargs)
-
-
-def _before_agent(**kwargs: Any) -> None:
-    from django_agent_sessions.governance import deletion_record
-
-    deletion_record.before_agent(**kwargs)
 
 
 def _before_user(**kwargs: Any) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db import models
-
 from django_agent_sessions import audit, signals
 from django_agent_sessions.db.write_hooks import send_after_commit
-from django_agent_sessions.models import AuditEvent, Session, SessionAgent
+from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.deletion import ENCRYPTED, TOMBSTONE_NAMESPACE, LockedSessions
 from django_agent_sessions.models.holds import refuse_if_held
 
@@ -36,14 +34,6 @@ def before_batch(instance: Session, using: str, **kwargs: Any) -> None:
             AuditEvent.Action.DELETED, session=instance.pk, details=details, using=using
         )
         signal_deletion(instance, using)
-
-
-def before_agent(instance: SessionAgent, using: str, origin: Any = None, **kwargs: Any) -> None:
-    """Reject the deletion of an agent, with its messages, of a session that must be kept."""
-    # Of the others of a session, that of the session decides.
-    first = origin.model if isinstance(origin, models.QuerySet) else type(origin)
-    if issubclass(first, SessionAgent) and (row := _locked(instance.session_id, using)):
-        refuse_if_held(row)
 
 
 def signal_deletion(session: Session, using: str) -> None:

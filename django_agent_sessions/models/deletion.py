@@ -22,7 +22,6 @@ from django.db import connections, models, transaction
 from django.db.models import Count, F
 from django.dispatch import Signal
 
-from django_agent_sessions.content import codec
 from django_agent_sessions.models import holds
 from django_agent_sessions.models.removed_messages import last_of, remember_removed
 
@@ -79,8 +78,6 @@ def delete_sessions(sessions: models.QuerySet[Any]) -> DeletionResult:
     return count.total(), dict(count)
 
 
-# Django loads the rows that go along, whose data key may have been destroyed.
-@codec.reading_damaged()
 def delete_session(
     row: models.QuerySet[Any],
     *,

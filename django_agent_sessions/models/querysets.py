@@ -256,6 +256,27 @@ def _compare_row(
     )
 
 
+# Django reads whole rows before it deletes them where a receiver of pre_delete listens: the states
+# of agents are large, and their data key may have been destroyed.
+class AgentQuerySet(models.QuerySet["tables.SessionAgent"]):
+    """Agents."""
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        """Delete the agents with their messages, unless a session is under legal hold.
+
+        Raises:
+            LegalHoldError: A session is under legal hold; nothing was deleted.
+        """
+        if self.query.is_sliced:
+            return super().delete()  # Django raises its own error.
+        with transaction.atomic(self.db):
+            holds.lock_sessions_of(self)
+            return super().delete()
+
+    delete.alters_data = True  # type: ignore[attr-defined] # read by Django
+    delete.queryset_only = True  # type: ignore[attr-defined] # read by Django
+
+
 class MessageQuerySet(models.QuerySet["tables.SessionMessage"]):
     """Messages."""
 

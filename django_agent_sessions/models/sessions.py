@@ -22,6 +22,7 @@ from django_agent_sessions.models.fields import (
     IdField,
 )
 from django_agent_sessions.models.querysets import (
+    AgentQuerySet,
     MessageQuerySet,
     SessionQuerySet,
 )
@@ -239,6 +240,20 @@ class Session(models.Model):
         return count.total(), dict(count)
 
 
+def _delete_row(
+    row: SessionAgent | SessionMessage, delete: Any, *args: Any, **kwargs: Any
+) -> tuple[int, dict[str, int]]:
+    """Delete a row by its queryset, which refuses to under legal hold."""
+    if row.pk is None:
+        # Django raises its own error.
+        unsaved: tuple[int, dict[str, int]] = delete(*args, **kwargs)
+        return unsaved
+    using = {**dict(zip(("using",), args, strict=False)), **kwargs}.get("using")
+    deleted = type(row).objects.using(using or row._state.db).filter(pk=row.pk).delete()
+    row.pk = None
+    return deleted
+
+
 class SessionRelated(models.Model):
     """Base class of rows that belong to a session."""
 
@@ -265,6 +280,8 @@ class SessionAgent(SessionRelated):
     removed_messages = models.TextField(null=True, editable=False)  # noqa: DJ001 - NULL costs no byte
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
+
+    objects = AgentQuerySet.as_manager()
 
     content_columns = ContentColumns(
         "agent",
@@ -294,6 +311,10 @@ class SessionAgent(SessionRelated):
 
     def __str__(self) -> str:
         return self.agent_id
+
+    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
+        """Delete the agent as :meth:`AgentQuerySet.delete` does."""
+        return _delete_row(self, super().delete, *args, **kwargs)
 
 
 class SessionMessage(SessionRelated):
@@ -409,13 +430,7 @@ class SessionMessage(SessionRelated):
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         """Delete the message as :meth:`MessageQuerySet.delete` does."""
-        if self.pk is None:
-            return super().delete(*args, **kwargs)  # Django raises its own error.
-        using = {**dict(zip(("using",), args, strict=False)), **kwargs}.get("using")
-        rows = SessionMessage.objects.using(using or self._state.db)
-        deleted = rows.filter(pk=self.pk).delete()
-        self.pk = None
-        return deleted
+        return _delete_row(self, super().delete, *args, **kwargs)
 
 
 class SessionMultiAgent(SessionRelated):

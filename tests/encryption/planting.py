@@ -65,9 +65,8 @@ def plant(store: SessionStore, word: Callable[[], str]) -> None:
 
 
 def _strands(store: SessionStore, session: SessionRecord, word: Callable[[], str]) -> AgentRecord:
-    state = AgentState(
-        {word(): [word()]}, {"summary": word()}, {"internal": word()}, {"kept": [], "tail": word()}
-    )
+    window = {"kept": [{"message": _user(word())}], "tail": 0}
+    state = AgentState({word(): [word()]}, {"summary": word()}, {"internal": word()}, window)
     agent = store.agents.open(session, "strands", dialect="strands", data=state)
     store.append_many(agent, [_user(word(), word()) for _ in range(24)])
     call = {"toolUseId": "c", "name": "find", "input": {word(): word()}}
