@@ -181,17 +181,23 @@ class Session(models.Model):
                 name="agent_sessions_session_unique_external",
             ),
         ]
+        # Each with its query. When an append moves the activity, at most once in five seconds, SQLite
+        # writes 10 to 15 kB of log for each index that has it, and none for the others; PostgreSQL
+        # 100 to 175 bytes for every index of the row. Other appends touch no index.
         indexes = [
+            # The list of all sessions, in the admin and the API.
             models.Index(fields=["-last_activity_at", "-id"], name="agent_sessions_session_recent"),
+            # A user's list of sessions.
             models.Index(
                 fields=["owner", "-last_activity_at", "-id"], name="agent_sessions_session_mine"
             ),
+            # The list of sessions with errors.
             models.Index(
                 fields=["has_errors", "-last_activity_at", "-id"],
                 name="agent_sessions_session_errors",
             ),
+            # Retention: what has expired, and by namespace what is idle, old or archived.
             models.Index(fields=["expires_at", "id"], name="agent_sessions_session_expiry"),
-            # For retention, whose lifetimes are set by namespace.
             models.Index(
                 fields=["namespace", "last_activity_at", "id"], name="agent_sessions_session_idle"
             ),
