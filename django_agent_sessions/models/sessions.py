@@ -181,9 +181,9 @@ class Session(models.Model):
                 name="agent_sessions_session_unique_external",
             ),
         ]
-        # Each with its query. When an append moves the activity, at most once in five seconds, SQLite
-        # writes 10 to 15 kB of log for each index that has it, and none for the others; PostgreSQL
-        # 100 to 175 bytes for every index of the row. Other appends touch no index.
+        # Each with its query. When an append moves the activity, at most once in five seconds,
+        # SQLite writes 10 to 15 kB of log for each index that has it, and none for the others;
+        # PostgreSQL 100 to 175 bytes for every index of the row. Other appends touch no index.
         indexes = [
             # The list of all sessions, in the admin and the API.
             models.Index(fields=["-last_activity_at", "-id"], name="agent_sessions_session_recent"),
