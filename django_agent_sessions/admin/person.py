@@ -16,7 +16,7 @@ from uuid import UUID
 from django import forms
 from django.contrib.admin.utils import unquote
 from django.contrib.auth import get_permission_codename, get_user_model
-from django.db import connections
+from django.db import connections, transaction
 from django.db.models import Count, Q, Sum
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -128,7 +128,8 @@ def person_urls(model_admin: Any) -> list[URLPattern]:
 
         found = private_path(model_admin, f"person/<str:key>/{route}", page, f"session_{name}")
         # An erasure commits in batches.
-        found.callback._non_atomic_requests = set(connections)  # type: ignore[attr-defined] # read by Django
+        for alias in connections:
+            transaction.non_atomic_requests(alias)(found.callback)
         return found
 
     return [pattern("", person_view, "person"), pattern("erase/", erase_view, "person_erase")]

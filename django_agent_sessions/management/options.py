@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentTypeError, _ActionsContainer
+from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import date, datetime, time
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from django.conf import settings
@@ -75,7 +75,14 @@ def _unapplied_migrations(alias: str) -> list[str]:
     ]
 
 
-def add_key(parser: _ActionsContainer, *, help: str) -> None:  # noqa: A002 - argparse's name
+class OptionHolder(Protocol):
+    """What has options: a parser, or a group of one."""
+
+    def add_argument(self, *names: str, **options: Any) -> Any:
+        """Add an option."""
+
+
+def add_key(parser: OptionHolder, *, help: str) -> None:  # noqa: A002 - argparse's name
     """Add the options for what session ids are unique in."""
     parser.add_argument("--namespace", help=help)
     parser.add_argument("--scope", help="The scope of the session ids in their namespace.")

@@ -269,7 +269,9 @@ class StrictSerializerExtension(OpenApiSerializerExtension):  # type: ignore[no-
     match_subclasses = True
 
     def map_serializer(self, auto_schema: Any, direction: Any) -> Any:
-        schema = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)
+        # drf-spectacular describes `target_class`: the base class of the one that matched.
+        self.target_class = self.target
+        schema: Any = super().map_serializer(auto_schema, direction)
         for field in schema.get("properties", {}).values():
             # Type generators treat a field with a default as one that is always present.
             if (default := field.pop("default", None)) is not None:

@@ -29,10 +29,7 @@ class StreamingAPI(SessionAPI):
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Any:
         """Return the view. It has no transaction, which would be open as long as the stream."""
-        view: Any = super().as_view(**initkwargs)
-        if not getattr(view, "_is_coroutine_marked", False):
-            view = markcoroutinefunction(view)
-        return view
+        return markcoroutinefunction(super().as_view(**initkwargs))
 
     async def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:  # type: ignore[override] # async, unlike its base
         """Prepare the request as REST framework does, then await the handler."""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain, pairwise
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias
 
 from strands import Agent
 from strands.agent.conversation_manager import ConversationManager
 from strands.agent.state import AgentState as StrandsAgentState
-from strands.session.repository_session_manager import RepositorySessionManager
-from strands.types.content import ContentBlock, Message
+from strands.types.content import Message
 
 from django_agent_sessions.content.message_references import (
     is_conversation_manager_state,
@@ -26,6 +23,7 @@ from . import formats
 from .conversation import Conversation, NewState, fingerprint, is_stateful
 from .newer_names import LocalAgent
 from .offloaded import fill_stash
+from .tool_pairs import calls_of, pair_calls, results_of
 from .window import ALL, HeldMessage, copy_of
 
 Restored: TypeAlias = list[RestoredMessage]
@@ -103,7 +101,7 @@ def _restore_agent(
     if record.data.window is None:
         # A window contains the summary, where the agent had it.
         messages = [*summary_messages, *messages]
-    repaired = _repair_tool_use(messages)
+    repaired = pair_calls(messages)
     _remember(conversation, record, restored)
     if repaired is not messages:
         known = set(map(id, messages))
@@ -158,16 +156,6 @@ def _restore_conversation_manager(
         ) from error
 
 
-def _repair_tool_use(messages: list[Message]) -> list[Message]:
-    """Pair tool calls and results, as Strands' own manager does after an interrupted process."""
-    blocks = chain.from_iterable(message["content"] for message in messages)
-    if not any("toolUse" in block or "toolResult" in block for block in blocks):
-        return messages
-    ordered = _move_results_after_calls(messages)
-    _drop_repeated_results(ordered)
-    return RepositorySessionManager._fix_broken_tool_use(cast("Any", None), ordered)
-
-
 def _move_interrupted_last(
     agent: Agent, conversation: Conversation, restored: Restored
 ) -> Restored:
@@ -176,13 +164,13 @@ def _move_interrupted_last(
     Other calls without results do not count: their process may have been killed.
     """
     pending = getattr(agent._interrupt_state, "pending_tool_execution", None)
-    waiting = _calls(pending.assistant_message) if pending is not None else set()
+    waiting = calls_of(pending.assistant_message) if pending is not None else set()
     for call in reversed(restored):
-        if waiting & _results(call.payload):
+        if waiting & results_of(call.payload):
             # The interrupt was answered, but the process was killed before it wrote the state.
             agent._interrupt_state.deactivate()
             break
-        if waiting & _calls(call.payload):
+        if waiting & calls_of(call.payload):
             run_id = call.run_id
             conversation.run_id = run_id or conversation.run_id
             return sorted(
@@ -190,44 +178,3 @@ def _move_interrupted_last(
                 key=lambda row: (run_id is not None and row.run_id == run_id, row is call),
             )
     return restored
-
-
-def _move_results_after_calls(messages: list[Message]) -> list[Message]:
-    """Move results directly after their calls if another process wrote messages in between.
-
-    That happens if two processes continued the same run, or one did so under another run id.
-    """
-    ordered = list(messages)
-    answered = set().union(*map(_results, messages))
-    for index in range(len(ordered) - 1):
-        waiting = (_calls(ordered[index]) & answered) - _results(ordered[index + 1])
-        for later in range(index + 2, len(ordered) if waiting else 0):
-            results = _results(ordered[later])
-            if waiting & results and not results & _calls(ordered[later - 1]):
-                ordered.insert(index + 1, ordered.pop(later))
-                break
-    return ordered
-
-
-def _drop_repeated_results(messages: list[Message]) -> None:
-    """Keep one result of each call, the last, as a model requires; Strands' repair keeps all."""
-    for before, message in pairwise(messages):
-        called = Counter(b["toolUse"]["toolUseId"] for b in before["content"] if "toolUse" in b)
-        blocks: list[ContentBlock] = []
-        for block in reversed(message["content"]):
-            if "toolResult" in block and (key := block["toolResult"]["toolUseId"]) in called:
-                called[key] -= 1
-                if called[key] < 0:
-                    continue
-            blocks.insert(0, block)
-        if len(blocks) < len(message["content"]):
-            # In place, as Strands' own repair does.
-            message["content"] = blocks
-
-
-def _calls(message: Message) -> set[str]:
-    return {b["toolUse"]["toolUseId"] for b in message["content"] if "toolUse" in b}
-
-
-def _results(message: Message) -> set[str]:
-    return {b["toolResult"]["toolUseId"] for b in message["content"] if "toolResult" in b}

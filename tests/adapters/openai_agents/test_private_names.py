@@ -1,9 +1,7 @@
-"""What happens when the SDK or Python no longer has a private name that the package uses."""
+"""What happens when the SDK no longer has a private name that the package uses."""
 
 from __future__ import annotations
 
-import asyncio
-import importlib
 import logging
 
 import pytest
@@ -11,7 +9,6 @@ from agents import RunConfig, Runner
 from agents.run import CallModelData, ModelInputData
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession, model_exchange
-from django_agent_sessions.db import loop_ends
 
 from .compact_api import Server
 from .team import assistant
@@ -67,22 +64,3 @@ async def test_an_old_release_compacts_all_and_warns_once(server, monkeypatch, c
     assert len(server.requests) == 2
     warnings = [r for r in caplog.records if "withheld" in r.getMessage()]
     assert [r.levelno for r in warnings] == [logging.WARNING]
-
-
-def test_a_python_without_the_end_of_loops_is_named_in_an_error(monkeypatch, caplog):
-    monkeypatch.delattr(asyncio.runners, "_cancel_all_tasks")
-
-    assert loop_ends._find_cancelling() in ([], loop_ends._CANCELLING[1:])
-
-    (record,) = caplog.records
-    assert record.levelno == logging.ERROR
-    assert "_cancel_all_tasks" in record.getMessage()
-
-
-def test_the_module_can_be_imported_without_the_name(monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.delattr(asyncio.runners, "_cancel_all_tasks")
-        importlib.reload(loop_ends)
-        assert not loop_ends.is_loop_ending()
-    importlib.reload(loop_ends)
-    assert loop_ends._CANCELLING

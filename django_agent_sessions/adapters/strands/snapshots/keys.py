@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from strands.storage.storage import _normalize_key, _normalize_prefix
+from strands.types.exceptions import StorageError
 
 from django_agent_sessions.exceptions import InvalidIdError
 from django_agent_sessions.store.snapshots import SnapshotFilter, SnapshotIds
@@ -37,9 +37,6 @@ _STASH = re.compile(
     r"(?:(?P<prefix>.+)/)?context/(?P<session>[^/]+)/scopes/agent/(?P<agent>[^/]+)/", re.DOTALL
 )
 
-normalized = _normalize_key
-normalized_prefix = _normalize_prefix
-
 
 @dataclass(frozen=True, slots=True)
 class SnapshotKey:
@@ -50,6 +47,23 @@ class SnapshotKey:
     scope: str
     owner_id: str
     snapshot_id: str
+
+
+def normalized(key: str) -> str:
+    """Normalize a key as Strands' own storages do: single slashes, and none at its ends."""
+    if key := normalized_prefix(key).rstrip("/"):
+        return key
+    raise StorageError("Storage key must not be empty")
+
+
+def normalized_prefix(prefix: str) -> str:
+    """Normalize the beginning of keys, which may be empty, and may end with a slash."""
+    if "\\" in prefix:
+        raise StorageError(f"Invalid storage key {prefix!r}: backslashes are not allowed")
+    single = re.sub(r"/+", "/", prefix).lstrip("/")
+    if ".." in single.split("/"):
+        raise StorageError(f"Invalid storage key {prefix!r}: '..' path segments are not allowed")
+    return single
 
 
 def parse(base: str, key: str) -> SnapshotKey | None:

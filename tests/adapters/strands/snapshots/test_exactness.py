@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -13,6 +14,7 @@ from strands.storage import InMemoryStorage
 from strands.types.exceptions import StorageError
 
 from django_agent_sessions.adapters.strands import DjangoStorage
+from django_agent_sessions.adapters.strands.snapshots import keys
 from django_agent_sessions.models import Session, SessionMessage, Snapshot, StoredObject
 from tests.strategies import json_values
 
@@ -230,6 +232,32 @@ def test_it_does_what_strands_own_storage_does(script: Any, prefix: str) -> None
                 assert await using.read(key) == await model.read(key)
 
     run(play())
+
+
+def outcome(function: Callable[[], Any]) -> Any:
+    try:
+        return function()
+    except StorageError:
+        return StorageError
+
+
+@given(st.text(st.sampled_from("a/.\\"), max_size=8))
+def test_keys_and_their_beginnings_are_normalized_as_by_strands_own_storage(key: str) -> None:
+    model = InMemoryStorage()
+
+    def written() -> list[str]:
+        run(model.write(key, b"x"))
+        return run(model.list())
+
+    assert outcome(lambda: [keys.normalized(key)]) == outcome(written)
+
+    async def below() -> list[str]:
+        view = InMemoryStorage().namespace("x")
+        await view.write("y", b"x")
+        return await view.list(key)
+
+    found = outcome(lambda: ["y"] if "y".startswith(keys.normalized_prefix(key)) else [])
+    assert found == outcome(lambda: run(below()))
 
 
 @pytest.mark.parametrize("key", ["", "/", "a\\b", "../a", "a/../b", "a\0b", "k" * 701])
