@@ -24,12 +24,11 @@ from .blob_rows import delete_unreferenced, update_references
 from .blob_streams import Stream, reads_parts, stream_blob
 from .extraction import ExtractedPayload, extract_binaries
 from .file_resealing import has_files_of, reseal_files
-from .restoring import MessageGoneError, existing_binaries, find_blob, restore_binaries
+from .restoring import existing_binaries, find_blob, restore_binaries
 from .uploads import Uploads, is_enabled
 
 __all__ = [
     "ExtractedPayload",
-    "MessageGoneError",
     "Stream",
     "Uploads",
     "delete_unreferenced",

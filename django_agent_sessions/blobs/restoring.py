@@ -11,6 +11,7 @@ from django.db.models import Exists, Q, QuerySet
 from django_agent_sessions import conf
 from django_agent_sessions.content import codec
 from django_agent_sessions.content.blob_refs import BlobRef, references, resolve
+from django_agent_sessions.db.db_errors import MessageGoneError
 from django_agent_sessions.exceptions import BlobNotFoundError
 from django_agent_sessions.models import Blob, BlobReference, SessionMessage
 from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
@@ -18,10 +19,6 @@ from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 from . import blob_files
 from .blob_rows import session_blobs
 from .placeholders import with_placeholders
-
-
-class MessageGoneError(BlobNotFoundError):
-    """Another process changed or deleted a message and its binaries after it was read."""
 
 
 def restore_binaries(

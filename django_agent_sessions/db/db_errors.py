@@ -12,6 +12,8 @@ import select
 from django.db import Error, IntegrityError, InterfaceError, OperationalError, ProgrammingError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_agent_sessions.exceptions import BlobNotFoundError
+
 _CONFLICT_STATES = frozenset({"40001", "40P01", "55P03"})
 _CONFLICT_NUMBERS = frozenset({1205, 1213, 1020})
 _DUPLICATE_STATE = "23505"
@@ -49,11 +51,19 @@ _READ_ONLY_NUMBERS = frozenset({1290, 1792, 1836})
 _READ_ONLY_TEXT = "readonly database"
 
 
+UNDER_HOLD = "a session is under legal hold; release it first"
+"""The error of the triggers that refuse to change what a session under legal hold has."""
+
+
 class RetryError(Exception):
     """Another writer conflicts with a write, which is rolled back and retried.
 
-    Raised only within the function that the store's ``write`` runs, which catches it.
+    Raised only within the function that ``retries.write`` runs, which catches it.
     """
+
+
+class MessageGoneError(BlobNotFoundError):
+    """Another process changed or deleted a message and its binaries after it was read."""
 
 
 def is_duplicate(error: Error) -> bool:

@@ -25,6 +25,7 @@ from django_agent_sessions.blobs import files_to_delete
 from django_agent_sessions.blobs.export_files import delete_exports
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.loop_guard import sync_only
+from django_agent_sessions.db.retries import tracked_atomic, write
 from django_agent_sessions.models import (
     AuditEvent,
     Operation,
@@ -43,7 +44,6 @@ from django_agent_sessions.models.lifetimes import (
 )
 from django_agent_sessions.models.querysets import SessionQuerySet
 from django_agent_sessions.models.session_names import SessionName, read_named
-from django_agent_sessions.store.locking import tracked_atomic, write
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import EVERYBODY, Reach
 

@@ -16,19 +16,14 @@ from django.db import connections
 
 from django_agent_sessions import audit
 from django_agent_sessions.db import bridge
+from django_agent_sessions.db.retries import in_caller_transaction, write
 from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
 )
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.deletion import ENCRYPTED
-from django_agent_sessions.store.locking import (
-    Removal,
-    in_caller_transaction,
-    lock_session,
-    with_lock,
-    write,
-)
+from django_agent_sessions.store.locking import Removal, lock_session, with_lock
 from django_agent_sessions.values import observing
 
 from . import reasons

@@ -15,9 +15,9 @@ from django_agent_sessions.blobs import files_to_delete
 from django_agent_sessions.content import codec
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.loop_guard import sync_only
+from django_agent_sessions.db.retries import tracked_atomic, write
 from django_agent_sessions.models import Session, StoredObject
 from django_agent_sessions.sql.triggers import TRIGGERS, trigger_problem
-from django_agent_sessions.store.locking import tracked_atomic, write
 
 from . import repair
 from .batch import Batch, UsageSum, read_batch

@@ -13,9 +13,9 @@ from django.db.models.functions import Now
 from django.db.models.sql.compiler import SQLCompiler
 
 from django_agent_sessions.db.bridge import require_commits
+from django_agent_sessions.db.retries import write
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import RunLease
-from django_agent_sessions.store.locking import write
 from django_agent_sessions.values.ids import new_id
 
 

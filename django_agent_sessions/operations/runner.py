@@ -19,10 +19,10 @@ from django_agent_sessions import audit
 from django_agent_sessions.blobs.export_files import delete_expired_exports, delete_export
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.loop_guard import sync_only
+from django_agent_sessions.db.retries import tracked_atomic, write
 from django_agent_sessions.governance.operation_erasure import mask_ended_filters
 from django_agent_sessions.models import Operation, Session
 from django_agent_sessions.queries.matching import sessions_of
-from django_agent_sessions.store.locking import tracked_atomic, write
 from django_agent_sessions.values.ids import new_id
 
 from . import work

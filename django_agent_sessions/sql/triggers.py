@@ -13,6 +13,8 @@ from uuid import UUID
 
 from django.db import connections
 
+from django_agent_sessions.db.db_errors import UNDER_HOLD
+
 _ROW, _BEFORE, _DELETE, _UPDATE = 1, 2, 8, 16
 """PostgreSQL's bits of ``tgtype``."""
 
@@ -72,10 +74,7 @@ AUDIT = Trigger(
     protects="audit events",
 )
 
-HELD = "a session is under legal hold; release it first"
-"""What PostgreSQL's error says."""
-
-_REFUSE = f"""RAISE EXCEPTION '{HELD}'
+_REFUSE = f"""RAISE EXCEPTION '{UNDER_HOLD}'
             USING ERRCODE = 'restrict_violation';"""
 
 # The session's table by the schema of the row's, because there may be one of each tenant.

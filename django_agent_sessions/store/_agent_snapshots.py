@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from uuid import UUID
 
+from django_agent_sessions.db.retries import retry_reads
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH, Branch, Session
@@ -18,7 +19,6 @@ from ._agent_states import (
     snapshot_record,
     with_agent_lock,
 )
-from ._base import retry_reads
 from ._branch_steps import find_branch_row, move_to_branch, swap_with_main
 from ._content_writes import increment_redaction_epoch
 from ._context import StorePart, twin

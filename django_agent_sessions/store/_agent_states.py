@@ -21,8 +21,8 @@ from django_agent_sessions.models.content_field import sealed_columns, update_on
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, AgentState, SnapshotRecord
 
-from ._base import agent_deleted, corrupt_columns, corrupt_state
 from ._queries import conversation_length, key_at, snapshot_rows
+from ._row_errors import agent_deleted, corrupt_columns, corrupt_state
 from ._snapshot_documents import agent_document, state_in_document, without_message_references
 from ._snapshot_records import referenced_ranges
 from .locking import Removal, lock_session, with_lock

@@ -13,6 +13,8 @@ from uuid import UUID
 from django.utils import timezone
 
 from django_agent_sessions.content import dialects
+from django_agent_sessions.content.masking.on_write import mask_on_write
+from django_agent_sessions.db.retries import insert_unique, retry_reads, write
 from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
@@ -21,6 +23,7 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.models.session_names import SessionName
 from django_agent_sessions.sql import lookup
+from django_agent_sessions.sql.statement_sizes import check_values_size
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import (
     AgentRecord,
@@ -32,21 +35,12 @@ from django_agent_sessions.values.records import (
 )
 
 from ._agent_states import STATES
-from ._base import (
-    agent_deleted,
-    corrupt_columns,
-    corrupt_state,
-    insert_unique,
-    retry_reads,
-    write,
-)
 from ._context import StorePart, twin
 from ._first_write import FirstWrite
 from ._held_copies import replace_state
-from ._mask_on_write import mask_on_write
 from ._queries import agent_rows, lock_session_row
+from ._row_errors import agent_deleted, corrupt_columns, corrupt_state
 from ._session_names import given_session
-from ._statement_sizes import check_values_size
 from ._variants import references_in, with_references
 
 logger = logging.getLogger("django_agent_sessions")

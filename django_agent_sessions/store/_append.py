@@ -14,19 +14,21 @@ from django.utils import timezone
 
 from django_agent_sessions.db.db_errors import RetryError
 from django_agent_sessions.db.loop_guard import sync_only
+from django_agent_sessions.db.retries import tracked_atomic, write
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import SessionConflictError, StaleSessionError
 from django_agent_sessions.models import SessionAgent, SessionMessage
 from django_agent_sessions.models.removed_messages import removed_positions
 from django_agent_sessions.sql import appends
 from django_agent_sessions.sql.counters import CounterUpdate
+from django_agent_sessions.sql.statement_sizes import check_statement_size
 from django_agent_sessions.values import observing
 from django_agent_sessions.values.records import Append, Written
 from django_agent_sessions.values.run_context import current_run
 
-from ._base import agent_deleted, tracked_atomic, write
 from ._message_updates import update_row
 from ._queries import conversation, lock_session_row, next_position, positions_of
+from ._row_errors import agent_deleted
 from ._rows import (
     MessageRow,
     database_values,
@@ -35,7 +37,6 @@ from ._rows import (
     total_usage,
     uploads_of,
 )
-from ._statement_sizes import check_statement_size
 
 R = TypeVar("R")
 

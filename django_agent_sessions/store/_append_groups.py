@@ -14,13 +14,13 @@ from django_agent_sessions.db import bridge
 from django_agent_sessions.db.db_errors import RetryError
 from django_agent_sessions.db.groups import GroupedCall
 from django_agent_sessions.db.loop_guard import is_guarded
+from django_agent_sessions.db.retries import HasDatabase, tracked_atomic
 from django_agent_sessions.exceptions import AgentSessionsError
 from django_agent_sessions.sql import appends, grouped_appends
 from django_agent_sessions.values import observing
 from django_agent_sessions.values.records import AgentRecord, Append, MessageRecord, Written
 
 from ._append import AppendSteps, AppendWrite, append_messages, carry_out
-from ._base import HasDatabase, tracked_atomic
 from ._context import twin
 from ._rows import database_values
 

@@ -16,6 +16,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from django_agent_sessions.blobs import delete_unreferenced, is_enabled
+from django_agent_sessions.db.retries import retry_reads
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
     SessionConflictError,
@@ -41,10 +42,10 @@ from django_agent_sessions.values.records import (
 )
 
 from ._agent_states import BRANCH_NAMES, former_name_of_main, with_agent_lock
-from ._base import corrupt_columns, corrupt_state, retry_reads
 from ._branch_steps import MAIN_NAME
 from ._counters import recounting
 from ._queries import agent_rows, branch_rows, conversation
+from ._row_errors import corrupt_columns, corrupt_state
 from ._store import StoreOperations
 from ._turns import IS_USER_MESSAGE, forget_costs
 

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from django_agent_sessions.blobs import delete_unreferenced, is_enabled
+from django_agent_sessions.db.retries import retry_reads
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
     SessionConflictError,
@@ -34,7 +35,6 @@ from ._agent_states import (
     settle_agent,
     with_agent_lock,
 )
-from ._base import retry_reads
 from ._branch_steps import (
     branch_lengths,
     branch_record,

@@ -28,13 +28,13 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.models.content_field import holder_of, sealed_columns, update_one
 from django_agent_sessions.sql.message_writes import redact_rows
+from django_agent_sessions.sql.statement_sizes import check_statement_size, check_values_size
 
 from ._content_rows import Copy, walk
 from ._encrypted_summaries import redacted_summaries
 from ._object_bytes import write_bytes
 from ._redacted_originals import record_originals
 from ._rows import MessageRow, sealed_payload
-from ._statement_sizes import check_statement_size, check_values_size
 
 
 def replace(using: str, copy: Copy, new: Mapping[str, Any], *, change: int) -> None:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.loop_guard import with_guarded_methods
+from django_agent_sessions.db.retries import HasDatabase
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.querysets import SessionQuerySet
@@ -19,7 +20,6 @@ from django_agent_sessions.values.ids import SessionKey, validate_id
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, Reach
 from django_agent_sessions.values.records import SessionRecord
 
-from ._base import HasDatabase
 from ._queries import session_rows
 
 logger = logging.getLogger("django_agent_sessions")

@@ -18,12 +18,12 @@ from django.db.models import Case, F, QuerySet, When
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from django_agent_sessions.db.retries import write
 from django_agent_sessions.exceptions import AgentSessionsError
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.models.functions import error_count, message_count
 from django_agent_sessions.values.records import AgentRecord, Usage
 
-from ._base import write
 from ._queries import session_rows
 
 logger = logging.getLogger("django_agent_sessions")

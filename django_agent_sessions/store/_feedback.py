@@ -10,6 +10,8 @@ from uuid import UUID
 from django.utils import timezone
 
 from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.content.masking.on_write import mask_on_write
+from django_agent_sessions.db.retries import retry_reads
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import InvalidIdError, PayloadError, SessionNotFoundError
 from django_agent_sessions.models import MessageFeedback, Session, SessionMessage
@@ -19,10 +21,8 @@ from django_agent_sessions.models.session_names import SessionName
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import FeedbackRecord
 
-from ._base import retry_reads
 from ._content_writes import set_feedback_change
 from ._context import StorePart, twin
-from ._mask_on_write import mask_on_write
 from ._session_names import find_key
 from .locking import with_session_lock
 

@@ -17,6 +17,12 @@ from django.utils import timezone
 from django_agent_sessions import signals
 from django_agent_sessions.content import codec
 from django_agent_sessions.db.db_errors import RetryError, is_duplicate
+from django_agent_sessions.db.retries import (
+    in_caller_transaction,
+    insert_unique,
+    tracked_atomic,
+    write,
+)
 from django_agent_sessions.db.write_hooks import send_after_commit
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.models import Session, SessionAgent
@@ -24,11 +30,10 @@ from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import Append, SessionRecord, Usage, Written
 
 from ._append import AppendWrite
-from ._base import in_caller_transaction, insert_unique, tracked_atomic, write
 from ._context import StoreContext
-from ._mask_on_write import check_is_mapping, prepare_metadata, prepare_title
 from ._queries import agent_rows, lock_session_row
 from ._rows import total_usage
+from ._session_columns import check_is_mapping, prepare_metadata, prepare_title
 
 logger = logging.getLogger("django_agent_sessions")
 

@@ -30,9 +30,9 @@ from ._agent_states import (
 )
 from ._agents import agent_without_state
 from ._counters import set_error_count
-from ._mask_on_write import prepare_title
 from ._message_copies import copy_messages
 from ._queries import session_rows
+from ._session_columns import prepare_title
 from ._snapshot_documents import state_in_document, without_message_references
 
 

@@ -12,6 +12,7 @@ from django.db.models import Exists, Model, OuterRef, QuerySet
 from django.utils import timezone
 
 from django_agent_sessions.blobs import restore_binaries
+from django_agent_sessions.db.retries import tracked_atomic
 from django_agent_sessions.exceptions import BlobError
 from django_agent_sessions.models import HeldCopy, Session, SessionMessage
 from django_agent_sessions.models.content_columns import content_columns_of
@@ -20,7 +21,6 @@ from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.sql.holds import free_at_epoch
 from django_agent_sessions.sql.triggers import permit_change
 
-from ._base import tracked_atomic
 from ._queries import session_rows
 
 _UNDER_HOLD = Exists(Session.objects.filter(pk=OuterRef("session"), legal_hold=True))

@@ -8,11 +8,11 @@ from datetime import datetime
 from uuid import UUID
 
 from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.content.masking.on_write import mask_on_write
 from django_agent_sessions.models import MessageFeedback
 from django_agent_sessions.values.ids import id_for_time
 
 from ._feedback import MAX_COMMENT
-from ._mask_on_write import mask_on_write
 
 _ROWS = 100
 

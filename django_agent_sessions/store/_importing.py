@@ -20,27 +20,27 @@ from django.utils import timezone
 from django_agent_sessions import conf
 from django_agent_sessions.content import dialects, masking
 from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.content.masking.on_write import mask_on_write
+from django_agent_sessions.db.retries import retry_reads, tracked_atomic, write
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import PayloadError, SessionConflictError
 from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.functions import error_count, message_count
 from django_agent_sessions.sql import message_writes
+from django_agent_sessions.sql.statement_sizes import check_statement_size
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, NewMessage, SessionRecord, TurnCost
 
 from ._agent_states import lock_agent
-from ._base import retry_reads, tracked_atomic, write
 from ._branch_steps import insert_branch
 from ._counters import set_error_count
 from ._imported_feedback import ImportedFeedback, insert_feedback
-from ._mask_on_write import mask_on_write
 from ._message_copies import common_prefix_length
 from ._queries import branch_rows, session_rows
 from ._redacted_originals import are_originals
 from ._reviews import ImportedReview, insert_review
 from ._rows import MessageRow, database_values, uploads_of
-from ._statement_sizes import check_statement_size
 from ._store import StoreOperations
 from ._turns import import_costs
 

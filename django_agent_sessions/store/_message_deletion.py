@@ -11,6 +11,7 @@ from django.db.models import F, Max, Q
 
 from django_agent_sessions.blobs import delete_unreferenced, is_enabled, restore_binaries
 from django_agent_sessions.content import dialects, exact_json
+from django_agent_sessions.db.retries import tracked_atomic, write
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
     SessionConflictError,
@@ -32,7 +33,6 @@ from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, PositionedPayload
 
-from ._base import tracked_atomic, write
 from ._counters import recounting, subtract_messages
 from ._message_reading import log_corrupt
 from ._queries import conversation, lock_session_row, session_rows

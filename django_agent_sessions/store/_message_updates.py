@@ -10,10 +10,10 @@ from django.db.models import F, OuterRef, QuerySet, Subquery, Value
 
 from django_agent_sessions.blobs import Uploads, is_enabled, update_references
 from django_agent_sessions.content import codec
+from django_agent_sessions.db.retries import tracked_atomic
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.values.records import AgentRecord
 
-from ._base import tracked_atomic
 from ._counters import recounting
 from ._held_copies import overwrite_message
 from ._queries import lock_session_row

@@ -9,9 +9,11 @@ from typing import Any
 from uuid import UUID
 
 from django_agent_sessions import audit
+from django_agent_sessions.db.retries import retry_reads, tracked_atomic, write
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import SessionNotFoundError, StaleSessionError
 from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.sql.statement_sizes import check_statement_size
 from django_agent_sessions.values.records import (
     AgentRecord,
     MessageRecord,
@@ -20,7 +22,6 @@ from django_agent_sessions.values.records import (
 )
 from django_agent_sessions.values.run_context import current_run
 
-from ._base import retry_reads, tracked_atomic, write
 from ._context import StorePart, twin
 from ._message_deletion import pop_message
 from ._message_reading import (
@@ -34,7 +35,6 @@ from ._queries import conversation, lock_session_row, next_position, positions_o
 from ._redacted_originals import has_originals, without_originals
 from ._redaction import redact_at
 from ._rows import MessageRow, uploads_of
-from ._statement_sizes import check_statement_size
 
 
 class Messages(StorePart):

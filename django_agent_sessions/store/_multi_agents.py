@@ -12,11 +12,14 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from django_agent_sessions.content.masking.on_write import mask_on_write
+from django_agent_sessions.db.retries import insert_unique, retry_reads, tracked_atomic, write
 from django_agent_sessions.exceptions import SessionConflictError, StaleSessionError
 from django_agent_sessions.models import SessionMultiAgent
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.session_names import SessionName
 from django_agent_sessions.sql import lookup
+from django_agent_sessions.sql.statement_sizes import check_values_size
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import (
     MultiAgentRecord,
@@ -25,14 +28,12 @@ from django_agent_sessions.values.records import (
 )
 
 from ._agent_states import readable_orchestrator
-from ._base import corrupt_state, insert_unique, retry_reads, tracked_atomic, write
 from ._context import StorePart, twin
 from ._held_copies import replace_state
-from ._mask_on_write import mask_on_write
 from ._node_messages import append_node_messages, has_node_messages
 from ._queries import lock_session_row
+from ._row_errors import corrupt_state
 from ._session_names import given_session
-from ._statement_sizes import check_values_size
 
 logger = logging.getLogger("django_agent_sessions")
 

@@ -9,6 +9,7 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from django_agent_sessions.content.dialects import STRANDS, STRANDS_NODE
+from django_agent_sessions.db.retries import retry_reads, tracked_atomic, write
 from django_agent_sessions.exceptions import (
     ConfigurationError,
     InvalidIdError,
@@ -29,7 +30,6 @@ from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import SessionRecord
 
-from ._base import retry_reads, tracked_atomic, write
 from ._object_bytes import read_bytes, write_bytes
 from ._queries import lock_session_row
 from ._session_names import require_session

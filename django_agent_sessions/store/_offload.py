@@ -13,13 +13,13 @@ from django_agent_sessions.blobs import Uploads, extract_binaries, is_enabled, u
 from django_agent_sessions.content.blob_refs import BlobRef, references
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.db_errors import RetryError
+from django_agent_sessions.db.retries import tracked_atomic, write
 from django_agent_sessions.exceptions import AgentSessionsError, BlobError, ConfigurationError
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.content_field import sealed_columns
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.sql.triggers import permit_change
 
-from ._base import tracked_atomic, write
 from .locking import lock_session
 
 _PART = 200

@@ -9,8 +9,11 @@ from uuid import UUID
 
 from django.utils import timezone
 
+from django_agent_sessions.content.masking.on_write import mask_on_write
+from django_agent_sessions.db.retries import retry_reads
 from django_agent_sessions.models import Session, SessionMultiAgent, Snapshot
 from django_agent_sessions.models.content_field import sealed_columns
+from django_agent_sessions.sql.statement_sizes import check_values_size
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import Usage
 
@@ -21,13 +24,10 @@ from ._agent_states import (
     refuse_unreadable_orchestrator,
     update_snapshot,
 )
-from ._base import retry_reads
 from ._counters import touch
 from ._held_copies import keep
-from ._mask_on_write import mask_on_write
 from ._node_messages import append_node_messages, has_node_messages
 from ._snapshot_finding import SnapshotFinder
-from ._statement_sizes import check_values_size
 from .locking import with_lock
 
 

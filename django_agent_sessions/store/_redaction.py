@@ -15,6 +15,7 @@ from django_agent_sessions.blobs import Uploads, update_references
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, Branch, Session, SessionMessage
+from django_agent_sessions.sql.statement_sizes import check_statement_size
 from django_agent_sessions.values.records import AgentRecord
 
 from ._content_rows import Copy
@@ -22,7 +23,6 @@ from ._content_writes import increment_redaction_epoch, replace, replace_message
 from ._held_copies import keep, keep_messages
 from ._queries import conversation, session_rows
 from ._rows import MessageRow, uploads_of
-from ._statement_sizes import check_statement_size
 from ._variants import MessageRef, without_variants
 from .locking import lock_session, with_lock
 

@@ -10,13 +10,12 @@ from uuid import UUID
 from django.utils import timezone
 
 from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.content.masking.on_write import mask_on_write
 from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.models import Label, Note, Review
 from django_agent_sessions.models.content_field import update_one
 from django_agent_sessions.models.review import MAX_LABEL
 from django_agent_sessions.values.ids import id_for_time
-
-from ._mask_on_write import mask_on_write
 
 MAX_NOTE = 4000
 """The most characters of a note."""

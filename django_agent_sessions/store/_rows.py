@@ -16,6 +16,7 @@ from django_agent_sessions.conf import AgentSessionsSettings
 from django_agent_sessions.content import codec, dialects, exact_json
 from django_agent_sessions.content.blob_refs import BlobRef, references
 from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.content.masking.on_write import mask_on_write
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.sql import message_writes
@@ -23,8 +24,6 @@ from django_agent_sessions.values.ids import MAX_ID_LENGTH, new_id, validate_id
 from django_agent_sessions.values.prices import cost_of
 from django_agent_sessions.values.records import MessageRecord, NewMessage, Usage
 from django_agent_sessions.values.run_context import current_run
-
-from ._mask_on_write import mask_on_write
 
 _PART_SIZE = 2 * 1024 * 1024
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from django_agent_sessions.db.retries import retry_reads
 from django_agent_sessions.models.session_names import (
     SessionName,
     key_in,
@@ -15,7 +16,6 @@ from django_agent_sessions.models.session_names import (
 from django_agent_sessions.sql import lookup
 from django_agent_sessions.values.records import SessionRecord
 
-from ._base import retry_reads
 from ._context import StoreContext
 from ._first_write import session_record
 

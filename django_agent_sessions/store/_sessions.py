@@ -11,6 +11,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from django_agent_sessions.content.codec import Owned
+from django_agent_sessions.db.retries import retry_reads, tracked_atomic, write
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
     ConfigurationError,
@@ -33,7 +34,6 @@ from django_agent_sessions.values.records import (
 )
 
 from ._agents import agent_record, new_agent
-from ._base import retry_reads, tracked_atomic, write
 from ._context import StorePart, twin
 from ._first_write import (
     FirstWrite,
@@ -44,8 +44,8 @@ from ._first_write import (
     tell_created,
 )
 from ._forks import copy_session
-from ._mask_on_write import prepare_metadata, prepare_title
 from ._queries import session_rows
+from ._session_columns import prepare_metadata, prepare_title
 from ._session_names import find_key, require_session
 from .locking import check_removal, lock_session
 

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from django.db import connections
 from django.db.models import F, Q, QuerySet
 
+from django_agent_sessions.db.retries import retry_reads, tracked_atomic, write
 from django_agent_sessions.models import Session, Snapshot
 from django_agent_sessions.models.querysets import begins_with, key_condition
 
 from ._agent_states import LATEST_SNAPSHOT_ID
-from ._base import retry_reads, tracked_atomic, write
 from ._queries import session_rows
 from ._store import StoreOperations
 from .locking import lock_session

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from django_agent_sessions.content import dialects
+from django_agent_sessions.db.retries import retry_reads
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.models import MAIN_BRANCH, SessionAgent, Snapshot
 from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
@@ -17,7 +18,6 @@ from django_agent_sessions.values.records import AgentRecord
 
 from ._agent_states import LATEST_SNAPSHOT_ID, refuse_unreadable, window_to_references
 from ._agents import agent_record, agent_without_state
-from ._base import retry_reads
 from ._message_reading import read_contents
 from ._orchestrations import OrchestratorSnapshotStore
 from ._queries import agent_rows, conversation, snapshot_rows

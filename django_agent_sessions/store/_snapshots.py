@@ -11,10 +11,12 @@ from uuid import UUID
 from django.utils import timezone
 
 from django_agent_sessions.content import dialects
+from django_agent_sessions.content.masking.on_write import mask_on_write
 from django_agent_sessions.db.db_errors import RetryError
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.exceptions import SessionConflictError, StaleSessionError
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage, Snapshot
+from django_agent_sessions.sql.statement_sizes import check_values_size
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.message_version import MessageVersion
 from django_agent_sessions.values.records import AgentRecord, Usage
@@ -23,11 +25,9 @@ from ._agent_states import LATEST_SNAPSHOT_ID, refuse_unreadable, update_snapsho
 from ._agents import agent_without_state
 from ._counters import touch
 from ._held_copies import keep
-from ._mask_on_write import mask_on_write
 from ._queries import agent_rows, conversation, key_at, snapshot_rows
 from ._snapshot_reading import SnapshotReader
 from ._snapshot_records import SaveState, SnapshotWrite
-from ._statement_sizes import check_values_size
 from .locking import with_lock
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django_agent_sessions.db.loop_guard import with_guarded_methods
+from django_agent_sessions.db.retries import tracked_atomic, write
 from django_agent_sessions.exceptions import (
     ConfigurationError,
     SessionConflictError,
@@ -31,7 +32,6 @@ from ._agent_snapshots import Snapshots
 from ._agents import Agents
 from ._append import append_messages
 from ._append_groups import append_twins, write_batch
-from ._base import tracked_atomic, write
 from ._branches import Branches
 from ._context import StoreContext, twin
 from ._counters import touch

@@ -14,6 +14,7 @@ from typing import Any
 from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 from django.utils import timezone
 
+from django_agent_sessions.db.retries import retry_reads, tracked_atomic, write
 from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.models import SessionMessage, TurnUsage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
@@ -29,7 +30,6 @@ from django_agent_sessions.values.records import (
 )
 from django_agent_sessions.values.token_counts import TokenCounts, token_counts
 
-from ._base import retry_reads, tracked_atomic, write
 from ._context import StorePart, twin
 from ._counters import touch
 from ._message_reading import read_contents

@@ -11,7 +11,6 @@ from ._content_writes import (
     replace_references,
     replace_window,
 )
-from ._mask_on_write import mask_on_write
 from ._message_deletion import delete_messages
 from ._object_bytes import object_pieces
 from ._offload import move_binaries_to_storage
@@ -58,7 +57,6 @@ __all__ = [
     "increment_redaction_epoch",
     "insert_note",
     "label_name",
-    "mask_on_write",
     "message_ref_of",
     "move_binaries_to_storage",
     "note_text",

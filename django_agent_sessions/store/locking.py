@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db.models import F
 
+from django_agent_sessions.db.retries import tracked_atomic, write
 from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
@@ -18,18 +19,13 @@ from django_agent_sessions.models import Session, holds
 from django_agent_sessions.models.querysets import SessionQuerySet
 from django_agent_sessions.values.ids import new_id
 
-from ._base import in_caller_transaction, tracked_atomic, write
-
 __all__ = [
     "Removal",
     "check_removal",
-    "in_caller_transaction",
     "lock_session",
     "lock_sessions",
-    "tracked_atomic",
     "with_lock",
     "with_session_lock",
-    "write",
 ]
 
 
@@ -106,7 +102,7 @@ def with_lock(
     changed: Callable[[R], bool] = lambda result: True,
     counted: Callable[[R], bool] = lambda result: True,
 ) -> R:
-    """Run ``work`` once with the session's row locked; retry as :func:`~.base.write` does.
+    """Run ``work`` once with the session's row locked; retry as ``write`` does.
 
     A change that is ``counted`` increases the session's change number. Without the session's
     redaction ``epoch``, ``StaleSessionError`` is raised. What ``removes`` is refused under legal

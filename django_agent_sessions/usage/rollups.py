@@ -28,6 +28,7 @@ from django.utils import timezone
 from django_agent_sessions.conf import get_settings
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.loop_guard import sync_only
+from django_agent_sessions.db.retries import tracked_atomic, write
 from django_agent_sessions.models import (
     Session,
     SessionAgent,
@@ -209,9 +210,6 @@ def roll_up(
     Returns:
         What was counted.
     """
-    # Imported here: the admin imports this module, and the store is slow to import.
-    from django_agent_sessions.store.locking import tracked_atomic, write
-
     alias = bridge.database(using)
     deadline = None if seconds is None else time.monotonic() + seconds
     end = timezone.now() - LAG if until is None else until

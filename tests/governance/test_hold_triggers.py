@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import IntegrityError, connection, transaction
 
 from django_agent_sessions.content import codec
+from django_agent_sessions.db.retries import write
 from django_agent_sessions.exceptions import LegalHoldError
 from django_agent_sessions.governance import legal_hold, reviews
 from django_agent_sessions.governance.redaction import Find, redact
@@ -22,7 +23,6 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.sql.triggers import HOLD, TRIGGERS, create_trigger, trigger_problem
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store._base import write
 from django_agent_sessions.store._held_copies import keep_messages
 from django_agent_sessions.store._offload import move_binaries_to_storage
 from django_agent_sessions.store._resealing import reseal

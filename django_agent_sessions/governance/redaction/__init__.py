@@ -27,12 +27,12 @@ from django_agent_sessions import conf
 from django_agent_sessions.content.work_budget import WorkBudget
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.loop_guard import sync_only
+from django_agent_sessions.db.retries import write
 from django_agent_sessions.exceptions import RedactionScopeError
 from django_agent_sessions.governance.session_change import change
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.session_names import SessionName, by_key, session_key
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.locking import write
 from django_agent_sessions.values.owners import EVERYBODY
 
 from .redaction_plan import RedactionPlan

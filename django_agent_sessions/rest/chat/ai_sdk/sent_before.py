@@ -9,11 +9,11 @@ from django.db.models import Exists, OuterRef, Q
 
 from django_agent_sessions.content import dialects
 from django_agent_sessions.content.dialects import Part, PartKind
+from django_agent_sessions.content.masking.on_write import mask_on_write
 from django_agent_sessions.models import MAIN_BRANCH, Branch
 from django_agent_sessions.models.querysets import MessageQuerySet
 from django_agent_sessions.models.stored_text import stored_payload
 from django_agent_sessions.rest.converters import parse_uuid
-from django_agent_sessions.store.contents import mask_on_write
 
 from .chat import ChatRequest
 from .claims import Refusal, Stored

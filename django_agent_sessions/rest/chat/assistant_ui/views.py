@@ -17,6 +17,7 @@ from rest_framework.response import Response
 
 from django_agent_sessions import conf
 from django_agent_sessions.content.dialects import ASSISTANT_UI, displayable
+from django_agent_sessions.content.masking.on_write import mask_on_write
 from django_agent_sessions.governance import quotas, session_deletion
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.models.permissions import SessionPermission
@@ -28,7 +29,6 @@ from django_agent_sessions.rest.converters import parse_uuid
 from django_agent_sessions.rest.pagination import page_size
 from django_agent_sessions.rest.viewsets.feedback import RatingAPI
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.contents import mask_on_write
 from django_agent_sessions.values.ids import SessionKey, new_id
 from django_agent_sessions.values.records import SessionRecord
 

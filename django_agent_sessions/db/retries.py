@@ -1,23 +1,22 @@
-"""Base class of the store's parts, and the functions that run, retry and translate writes."""
+"""Run reads and writes, retry them after transient errors, and raise our errors for the others."""
 
 from __future__ import annotations
 
 import functools
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
-from uuid import UUID
+from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 from django.db import DataError, Error, IntegrityError, connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_agent_sessions import conf
-from django_agent_sessions.blobs import MessageGoneError
-from django_agent_sessions.content.message_references import end_of_references, is_window
 from django_agent_sessions.db.bridge import require_commits
 from django_agent_sessions.db.db_errors import (
+    UNDER_HOLD,
+    MessageGoneError,
     RetryError,
     close_quietly,
     is_conflict,
@@ -35,13 +34,13 @@ from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
 )
-from django_agent_sessions.models import Session
-from django_agent_sessions.models.fields import CorruptPayload
-from django_agent_sessions.sql.triggers import HELD
 from django_agent_sessions.values import observing
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_TABLES = "agent_sessions_"
+"""How the names of the package's tables begin."""
 
 _SHORTEST_WAIT, _LONGEST_CONFLICT_WAIT, _LONGEST_OUTAGE_WAIT = 0.001, 0.05, 1.0
 
@@ -248,8 +247,8 @@ def translate(error: Error, what: str, using: str) -> Exception | None:
     if is_not_migrated(error, _TABLES):
         return _not_migrated(using)
     if isinstance(error, IntegrityError) and not is_duplicate(error):
-        if HELD in str(error):
-            return LegalHoldError(f"{what}: {HELD}")
+        if UNDER_HOLD in str(error):
+            return LegalHoldError(f"{what}: {UNDER_HOLD}")
         return SessionNotFoundError(f"{what}: the session, agent or owner does not exist")
     if isinstance(error, DataError):
         return PayloadError(f"{what}: the database rejected a value")
@@ -259,38 +258,6 @@ def translate(error: Error, what: str, using: str) -> Exception | None:
             f"--database {using}"
         )
     return None
-
-
-def agent_deleted(what: str, session: UUID) -> SessionNotFoundError:
-    """Return the error of a write to an agent that does not exist any more."""
-    return SessionNotFoundError(
-        f"{what}: the agent or its session {session} was deleted; open it again to start anew"
-    )
-
-
-def corrupt_columns(row: Any, *names: str) -> list[str]:
-    """Return those of some columns of a row that cannot be read."""
-    return [name for name in names if _is_corrupt(name, getattr(row, name))]
-
-
-def _is_corrupt(name: str, value: Any) -> bool:
-    if name == "window":
-        return not is_window(value)
-    if name == "messages":
-        return end_of_references(value) is None
-    return isinstance(value, CorruptPayload)
-
-
-def corrupt_state(what: str, row: Any, columns: Sequence[str] = ("state",)) -> str:
-    """Return what an ``UnreadableStateError`` says of a row."""
-    return (
-        f"the state of {what} (row {row.id}) of session {row.session_id} is corrupt "
-        f"({', '.join(columns)}): restore it from a backup, or set it to an empty value; see "
-        "corrupt-state in the documentation's page on integrity"
-    )
-
-
-_TABLES = f"{Session._meta.app_label}_"
 
 
 def _not_migrated(using: str) -> ConfigurationError:

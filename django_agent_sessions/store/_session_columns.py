@@ -1,32 +1,17 @@
-"""Prepare values for their columns, and mask them as ``REDACT_ON_WRITE`` configures."""
+"""The title and the metadata of a session, as its columns can hold them."""
 
 from __future__ import annotations
 
-import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from django_agent_sessions import conf
-from django_agent_sessions.conf import AgentSessionsSettings
-from django_agent_sessions.content import masking
 from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.content.masking.on_write import mask_on_write
 from django_agent_sessions.exceptions import PayloadError
-
-from ._statement_sizes import check_statement_size
+from django_agent_sessions.sql.statement_sizes import check_statement_size
 
 _TITLE_LENGTH = 255
-
-
-def mask_on_write(
-    value: Any, *, free: bool = False, settings: AgentSessionsSettings | None = None
-) -> Any:
-    """Mask what the detectors of ``REDACT_ON_WRITE`` find."""
-    settings = settings or conf.get_settings()
-    if not settings.REDACT_ON_WRITE:
-        return value
-    finders = _finders(tuple(settings.REDACT_ON_WRITE), tuple(settings.DETECTORS))
-    return masking.mask_tree(value, finders, free=free)[0]
 
 
 def prepare_title(title: str) -> str:
@@ -67,11 +52,3 @@ def _refuse_unstorable(value: Any) -> None:
     elif isinstance(value, list | tuple):
         for item in value:
             _refuse_unstorable(item)
-
-
-@functools.lru_cache(maxsize=8)
-def _finders(names: tuple[str, ...], configured: tuple[str, ...]) -> Sequence[masking.Finder]:
-    # Imported here: few projects configure detectors, and compiling their patterns is slow.
-    from django_agent_sessions.content import detectors
-
-    return [masking.DetectorFinder(detectors.load(names))]
