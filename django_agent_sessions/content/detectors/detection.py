@@ -13,6 +13,9 @@ from typing import NamedTuple, Protocol
 from django_agent_sessions.content.decoded_text import DecodedText
 from django_agent_sessions.content.work_budget import check_work
 
+_CHECKED = 4096
+"""Before each detector that searches a text of more characters, the budget is checked."""
+
 # Start and end, and also the kind if a detector finds several kinds.
 MatchTuple = tuple[int, int] | tuple[int, int, str]
 
@@ -47,6 +50,7 @@ def detect(text: str, using: Sequence[Detector]) -> list[Detection]:
     lengths the order of ``using`` decides. A match never begins or ends within an escape such as
     ``\n``, so that JSON within a text stays JSON when it is masked.
     """
+    check_work()
     plain = DecodedText(text, _ESCAPE, _decode_escape)
     candidates = sorted(
         _candidates(plain.text, using), key=lambda item: (item[0].start, item[0].end)
@@ -59,7 +63,8 @@ def detect(text: str, using: Sequence[Detector]) -> list[Detection]:
 
 def _candidates(text: str, using: Sequence[Detector]) -> Iterator[tuple[Detection, int]]:
     for order, detector in enumerate(using):
-        check_work()
+        if len(text) > _CHECKED:
+            check_work()
         for place in detector.find(text):
             start, end = place[0], place[1]
             if 0 <= start < end <= len(text):

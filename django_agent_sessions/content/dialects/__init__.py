@@ -15,7 +15,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .base import Dialect, NodeMessage, ToolCallIds, TranscriptBlock, UnknownDialect
+from .base import Dialect, NodeMessage, ToolCallIds, TranscriptBlock, UnknownDialect, ValueKindOf
 from .parts import EMPTY_SUMMARY, TEXT_CAP, Part, PartKind, Summary, displayable
 from .vocabulary import Vocabulary
 
@@ -87,6 +87,7 @@ def warn_of_unknown(name: str) -> None:
         )
 
 
+@functools.cache
 def all_dialects() -> Sequence[Dialect]:
     """Return all dialects, the built-in ones first."""
     return tuple(_by_name().values())
@@ -132,6 +133,17 @@ def node_messages(state: object, *before: object) -> tuple[str, list[NodeMessage
 
 
 @functools.cache
+def value_kinds() -> Mapping[str, Sequence[ValueKindOf]]:
+    """Return the functions of all dialects that tell the kinds of values, by key."""
+    found: dict[str, list[ValueKindOf]] = {}
+    for dialect in all_dialects():
+        for key, kind_of in dialect.value_kinds.items():
+            if kind_of not in found.setdefault(key, []):
+                found[key].append(kind_of)
+    return found
+
+
+@functools.cache
 def vocabulary() -> Vocabulary:
     """Return the vocabulary of all dialects: a state may have keys of several."""
     return functools.reduce(operator.or_, (dialect.vocabulary for dialect in all_dialects()))
@@ -141,9 +153,8 @@ def configure(paths: Sequence[str]) -> None:
     """Set the dotted paths of the project's dialects."""
     global _paths
     _paths = tuple(paths)
-    _by_name.cache_clear()
-    warn_of_unknown.cache_clear()
-    vocabulary.cache_clear()
+    for cached in (_by_name, all_dialects, warn_of_unknown, value_kinds, vocabulary):
+        cached.cache_clear()
 
 
 def load(path: str) -> Dialect:

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from django_agent_sessions.content.blob_refs import PLACEHOLDER_IMAGE
 from django_agent_sessions.content.paths import Path
 
 from .arguments import parse_json, parse_json_container
-from .base import Dialect, ToolCallIds, TranscriptBlock
+from .base import Dialect, ToolCallIds, TranscriptBlock, ValueKindOf
 from .media import (
     EncodedText,
     Media,
@@ -62,6 +62,28 @@ _NAMED_TYPES = (_TOOL, "data-")
 _DEFAULT_FORMAT = "ai-sdk/v6"
 
 
+def _named_type(parent: Message, value: object) -> ValueKind | None:
+    is_name = isinstance(value, str) and value.startswith(_NAMED_TYPES)
+    return ValueKind.NAME if is_name else None
+
+
+def _tool_state(parent: Message, value: object) -> ValueKind | None:
+    is_state = isinstance(value, str) and value in _TOOL_STATES and "toolCallId" in parent
+    return ValueKind.WORD if is_state else None
+
+
+def _tool_output(parent: Message, value: object) -> ValueKind | None:
+    return ValueKind.CONTENT if "toolCallId" in parent else None
+
+
+def _frontend_data(parent: Message, value: object) -> ValueKind | None:
+    return ValueKind.CONTENT if str(parent.get("type")).startswith("data") else None
+
+
+def _message_metadata(parent: Message, value: object) -> ValueKind | None:
+    return ValueKind.CONTENT if "parts" in parent else None
+
+
 class AssistantUI(Dialect):
     """Messages that assistant-ui's client stored."""
 
@@ -97,6 +119,15 @@ class AssistantUI(Dialect):
             """
         ),
     )
+
+    value_kinds: ClassVar[Mapping[str, ValueKindOf]] = {
+        "type": _named_type,
+        "state": _tool_state,
+        "output": _tool_output,
+        "result": _tool_output,
+        "data": _frontend_data,
+        "metadata": _message_metadata,
+    }
 
     def read(self, payload: object) -> Iterator[TranscriptBlock]:
         content = payload.get("content") if isinstance(payload, dict) else None
@@ -158,19 +189,6 @@ class AssistantUI(Dialect):
                 "content" if message.get("format") == "aui/v0" else "parts": [_masked_text()],
             },
         }
-
-    def kind_of(self, parent: Message, key: str, value: object) -> ValueKind | None:
-        """Return the kind of tool states and type names, and of what a frontend defines."""
-        if key == "type" and isinstance(value, str) and value.startswith(_NAMED_TYPES):
-            return ValueKind.NAME
-        if key == "state" and "toolCallId" in parent and isinstance(value, str):
-            return ValueKind.WORD if value in _TOOL_STATES else None
-        is_content = (
-            (key in ("output", "result") and "toolCallId" in parent)
-            or (key == "data" and str(parent.get("type")).startswith("data"))
-            or (key == "metadata" and "parts" in parent)
-        )
-        return ValueKind.CONTENT if is_content else None
 
     def drop_copies(self, before: Message, after: Message, changed: frozenset[str]) -> Message:
         if "text" in changed:

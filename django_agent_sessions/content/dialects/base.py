@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import binascii
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from django_agent_sessions.content.blob_refs import BlobRef
 from django_agent_sessions.content.paths import Path, value_at
@@ -25,6 +25,9 @@ from .parts import (
 )
 from .redaction import Message, Redactor, mask
 from .vocabulary import ValueKind, Vocabulary
+
+ValueKindOf: TypeAlias = Callable[[Message, object], ValueKind | None]
+"""Returns the kind of a value, given the dict with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,10 @@ class Dialect:
 
     vocabulary: ClassVar[Vocabulary] = Vocabulary()
     """The keys and values that redaction keeps."""
+
+    value_kinds: ClassVar[Mapping[str, ValueKindOf]] = {}
+    """For each key of values whose kind depends on more than the key: a function of the dict with
+    the key, and of the value. It returns the kind, or None if the key decides."""
 
     # --- what other modules call ---------------------------------------------------------------
 
@@ -258,10 +265,6 @@ class Dialect:
         role = message.get("role")
         is_role = redactor.vocabulary.is_word(role)
         return {"role": role if is_role else "user", "content": mask()}
-
-    def kind_of(self, parent: Message, key: str, value: object) -> ValueKind | None:
-        """Return what the value in a dict is, if that depends on more than its key."""
-        return None
 
     def drop_copies(self, before: Message, after: Message, changed: frozenset[str]) -> Message:
         """Remove copies and signatures of changed texts from a dict with masked values."""

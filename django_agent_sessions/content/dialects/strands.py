@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from django_agent_sessions.content.paths import Path
 from django_agent_sessions.values.token_counts import TokenCounts, token_counts
 
-from .base import Dialect, ToolCallIds, TranscriptBlock
+from .base import Dialect, ToolCallIds, TranscriptBlock, ValueKindOf
 from .media import (
     EncodedText,
     Media,
@@ -62,6 +62,12 @@ _COUNTS = (
     "cacheReadInputTokens",
     "cacheWriteInputTokens",
 )
+
+
+def _document_name(parent: Message, value: object) -> ValueKind | None:
+    """Return the kind of the name of a document."""
+    is_document = "source" in parent and "format" in parent
+    return ValueKind.DOCUMENT if is_document and isinstance(value, str) else None
 
 
 class Strands(Dialect):
@@ -125,11 +131,7 @@ class Strands(Dialect):
             """
         ),
     )
-
-    def kind_of(self, parent: Message, key: str, value: object) -> ValueKind | None:
-        """Return the kind of the names of documents."""
-        is_document = key == "name" and "source" in parent and "format" in parent
-        return ValueKind.DOCUMENT if is_document and isinstance(value, str) else None
+    value_kinds: ClassVar[Mapping[str, ValueKindOf]] = {"name": _document_name}
 
     def recognize(self, payload: Mapping[str, Any]) -> bool:
         content = payload.get("content")

@@ -12,9 +12,7 @@ from .finders import (
     DetectorFinder,
     Finder,
     Finders,
-    Match,
     PatternFinder,
-    TextFinder,
     find_matches,
 )
 from .masks import MASK_PATTERN, replacement_ids, safe_id
@@ -27,6 +25,7 @@ from .removed_text import (
     reapply_redaction,
     searchable_texts,
 )
+from .text_finder import Match, TextFinder
 
 __all__ = [
     "MASK_PATTERN",

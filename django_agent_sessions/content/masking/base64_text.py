@@ -24,20 +24,23 @@ _ALIGNMENTS = 4
 _SEPARATOR = "////"
 _TEXT_SEPARATOR = "\uffff"
 
-SHORTEST_BASE64 = 8
+_SHORTEST = 8
 """The fewest characters of base64 that is decoded."""
 
 _SURE = 5
 """Fewer bytes can occur in base64 by chance."""
 
 
+def shortest_base64(shortest: int) -> int:
+    """Return how many characters base64 has at least that encodes a string of this length."""
+    return max(_SHORTEST, shortest * 4 // 3)
+
+
 class Base64Texts:
     """All base64 of a text, decoded at every alignment."""
 
     def __init__(self, text: str, shortest: int) -> None:
-        """``shortest`` is the length of the shortest searched string."""
-        # Base64 encodes three bytes as four characters.
-        shortest = max(SHORTEST_BASE64, shortest * 4 // 3)
+        """``shortest`` is the length of the shortest base64 of a searched string."""
         self._runs: list[re.Match[str]] = []
         self._letters: list[str] = []
         self._starts = array("q")

@@ -18,7 +18,8 @@ from typing import Any
 
 from django_agent_sessions.content.work_budget import check_work
 
-from .finders import Finders, Match
+from .finders import Finders
+from .text_finder import Match
 
 _DEPTH = 3
 _MOST_BYTES = 64 * 1024 * 1024

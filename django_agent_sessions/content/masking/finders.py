@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import re
 import sys
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from django_agent_sessions.content.detectors import Detector, detect
 from django_agent_sessions.content.work_budget import check_work
 
 from . import masks
-from .base64_text import byte_forms
-from .folding import ascii_lower, fold
-from .readings import GAPS, EncodedTexts, Reading, SearchedText
+from .base64_text import shortest_base64
+from .escapes import MAYBE_ESCAPED
+from .text_finder import Match, SearchedText, TextFinder
 
-_FEWEST_DIGITS = 8
-_LONGEST_NUMBER = 64
-_SHORTEST_DECODED = 4
 _PIECE = 128 * 1024
 """The characters that are searched at once. The budget of a request is checked between pieces."""
+_CHECKED = 16 * 1024
+"""The budget is checked after about so many characters, if the texts are shorter than a piece."""
+_LEAST = 256
+"""A short text takes as long to search as so many characters of a long one."""
 _BEFORE = 1024
 """The characters before a piece that decide whether a match begins in it."""
 _LONGEST_DETECTED = 72 * 1024
@@ -30,18 +30,6 @@ _LONGEST_KEPT = 8 * 1024
 _MOST_KEPT = 1024 * 1024
 _ENTRY = 128
 """The bytes that a text, and a match in it, need besides the characters."""
-# An escaped character has up to twelve characters, and base64 of UTF-16 twice is shorter.
-_LONGEST_SPELLED = 16
-_LEAST_LONGEST = 8 * 1024
-
-
-class Match(NamedTuple):
-    """A match in a text."""
-
-    start: int
-    end: int
-    kind: str
-    """The kind for the mask; empty if the caller named the text."""
 
 
 class Finder(Protocol):
@@ -60,124 +48,6 @@ class Finder(Protocol):
     def find(self, searched: SearchedText) -> Iterable[Match]:
         """Return the matches in a text, in any order."""
         ...
-
-
-class TextFinder:
-    """Finds a string in any case and typographic variant, escaped in any way, and in base64.
-
-    A number of at least eight digits, with or without letters, matches with other separators, too.
-    """
-
-    exact = True
-
-    def __init__(self, text: str) -> None:
-        self._text = text.strip()
-        if not self._text:
-            raise ValueError("The text to search for is empty.")
-        self._flat = " ".join(fold(self._text).split())
-        self._plus = "+" not in self._flat and " " in self._flat
-        self.shortest = len("".join(self._flat.split()))
-        self.longest: int | None = max(_LEAST_LONGEST, _LONGEST_SPELLED * len(self._text))
-
-    def find(self, searched: SearchedText) -> Iterator[Match]:
-        for start, end in self._find(searched):
-            yield Match(start, end, "")
-
-    def _find(self, searched: SearchedText) -> Iterator[tuple[int, int]]:
-        if not self._text.isascii():
-            # With the invisible characters at its ends.
-            for match in re.finditer(re.escape(self._text), searched.text):
-                yield match.span()
-        if searched.is_bytes:
-            for form in self._byte_forms:
-                yield from _find_form(searched.readings, form, " " in form)
-        else:
-            yield from _find_form(searched.readings, self._flat, self._plus)
-        if self._number is not None:
-            for reading in searched.readings:
-                yield from reading.find_number(self._number)
-        yield from self._find_unescaped(searched)
-        for encoded in searched.encoded:
-            yield from self._find_encoded(encoded)
-
-    def _find_encoded(self, encoded: EncodedTexts) -> Iterator[tuple[int, int]]:
-        for span in self._find(encoded.content):
-            if (original := encoded.original(*span)) is not None:
-                yield original
-        if encoded.texts.text:
-            for span in self._find(encoded.texts):
-                yield encoded.original_of_text(*span)
-
-    def _find_unescaped(self, searched: SearchedText) -> Iterator[tuple[int, int]]:
-        """Find a string that contains escapes itself, which a reading has decoded."""
-        text = searched.text
-        for reading in searched.readings[1:]:
-            for form in self._unescaped:
-                for start, end in reading.find(form, plus=False):
-                    if "\\" not in self._text:
-                        yield start, end
-                    elif "\\" in text[max(0, start - 1) : end + 1]:
-                        yield _with_backslashes(text, start, end)
-        if not self._text.strip("\\"):
-            for run in re.finditer(r"\\+", text):
-                if run.end() - run.start() >= len(self._text):
-                    yield run.span()
-
-    @cached_property
-    def _unescaped(self) -> list[str]:
-        readings = SearchedText(self._text).readings[1:]
-        shortest = 1 if "\\" in self._text else _SHORTEST_DECODED
-        forms = dict.fromkeys(" ".join(fold(reading.text).split()) for reading in readings)
-        return [form for form in forms if len(form) >= shortest and form != self._flat]
-
-    @cached_property
-    def _number(self) -> str | None:
-        """The letters of a number: a card, an account, a telephone."""
-        letters = GAPS.sub("", fold(self._text))
-        if not (letters.isascii() and letters.isalnum() and len(letters) <= _LONGEST_NUMBER):
-            return None
-        return letters if sum(map(str.isdigit, letters)) >= _FEWEST_DIGITS else None
-
-    @cached_property
-    def _byte_forms(self) -> list[str]:
-        cased = (self._text, self._text.upper(), self._text.lower())
-        variants = {unicodedata.normalize(form, one) for one in cased for form in ("NFC", "NFD")}
-        forms = dict.fromkeys(
-            ascii_lower(re.sub(r"[ \t\n\r\f\v]+", " ", form))
-            for variant in sorted(variants)
-            # And the text itself, whose characters may be escaped in ASCII.
-            for form in (*byte_forms(variant), variant)
-        )
-        return list(forms)
-
-
-class WordFinder(TextFinder):
-    """Finds a string as a :class:`TextFinder` does, but not within a word."""
-
-    def find(self, searched: SearchedText) -> Iterator[Match]:
-        for match in super().find(searched):
-            before = searched.text[max(0, match.start - 1) : match.start]
-            after = searched.text[match.end : match.end + 1]
-            if not (before.isalnum() or after.isalnum()):
-                yield match
-
-
-def _find_form(
-    readings: Sequence[Reading], form: str, has_space: bool
-) -> Iterator[tuple[int, int]]:
-    for reading in readings:
-        yield from reading.find(form, plus=False)
-        if has_space and "+" in reading.text:
-            yield from reading.find(form, plus=True)
-
-
-def _with_backslashes(text: str, start: int, end: int) -> tuple[int, int]:
-    """Extend a span over the backslashes around it."""
-    while start > 0 and text[start - 1] == "\\":
-        start -= 1
-    while end < len(text) and text[end] == "\\":
-        end += 1
-    return start, end
 
 
 class PatternFinder:
@@ -224,8 +94,10 @@ class Finders(tuple[Finder, ...]):
         self._whole = [finder for finder in self if finder.longest is None]
         self._others = [finder for finder in self if finder.longest is not None]
         self._longest = max((finder.longest or 0 for finder in self), default=0)
+        self._shortest = min((finder.shortest for finder in self), default=0)
         lengths = [f.shortest for f in self._others if isinstance(f, TextFinder)]
-        self._shortest = min(lengths, default=0)
+        self._shortest_base64 = shortest_base64(min(lengths, default=0))
+        self._unchecked = 0
         self._found: dict[str, Sequence[Match]] = {}
         self._room = _MOST_KEPT
 
@@ -246,6 +118,9 @@ class Finders(tuple[Finder, ...]):
         """Return the matches in a text outside of masks, in order; overlapping ones are merged."""
         if len(text) > _LONGEST_KEPT:
             return self.search(text)
+        if len(text) < self._shortest and text.isascii() and not MAYBE_ESCAPED.search(text):
+            # Only other characters and escapes may stand for more than one.
+            return ()
         found = self._found.get(text)
         if found is None:
             found = tuple(self.search(text))
@@ -257,7 +132,10 @@ class Finders(tuple[Finder, ...]):
 
     def search(self, text: str, *, is_bytes: bool = False) -> Iterator[Match]:
         """Yield the same matches, found piece by piece; what was found is not kept."""
-        rest = _sorted(SearchedText(text, is_bytes=is_bytes), self._whole) if self._whole else []
+        rest: list[Match] = []
+        if self._whole:
+            self._check_work(text)
+            rest = _matches(SearchedText(text, is_bytes=is_bytes), self._whole)
         current: Match | None = None
         # Larger pieces for longer strings, so that no character is searched more than twice.
         size = max(_PIECE, self._longest)
@@ -265,17 +143,20 @@ class Finders(tuple[Finder, ...]):
             last = first + size
             begin = max(0, first - _BEFORE)
             piece = text[begin : last + self._longest]
+            self._check_work(piece)
+            searched = SearchedText(piece, is_bytes=is_bytes, shortest=self._shortest_base64)
+            found = _matches(searched, self._others)
+            if not (found or rest):
+                continue
             found = [
                 match._replace(start=match.start + begin, end=match.end + begin)
-                for match in self._search_piece(piece, is_bytes)
+                for match in found
                 if match.start + begin < last and match.end + begin > first
             ]
             if rest:
                 end = bisect_right(rest, (last,)) if last < len(text) else len(rest)
                 found = sorted([*found, *rest[:end]], key=_order)
                 rest = rest[end:]
-            if not found:
-                continue
             mask_spans = masks.mask_spans(piece)
             for match in found:
                 if _is_masked(mask_spans, match.start - begin, match.end - begin):
@@ -289,9 +170,11 @@ class Finders(tuple[Finder, ...]):
         if current is not None:
             yield current
 
-    def _search_piece(self, piece: str, is_bytes: bool) -> list[Match]:
-        searched = SearchedText(piece, is_bytes=is_bytes, shortest=self._shortest)
-        return _sorted(searched, self._others)
+    def _check_work(self, text: str) -> None:
+        self._unchecked += max(_LEAST, len(text))
+        if self._unchecked >= _CHECKED:
+            self._unchecked = 0
+            check_work()
 
 
 def find_matches(text: str, finders: Iterable[Finder]) -> list[Match]:
@@ -299,9 +182,12 @@ def find_matches(text: str, finders: Iterable[Finder]) -> list[Match]:
     return list(Finders(finders).search(text))
 
 
-def _sorted(searched: SearchedText, finders: Sequence[Finder]) -> list[Match]:
-    check_work()
-    return sorted({match for finder in finders for match in finder.find(searched)}, key=_order)
+def _matches(searched: SearchedText, finders: Sequence[Finder]) -> list[Match]:
+    """Return what some finders find, in order."""
+    found: set[Match] = set()
+    for finder in finders:
+        found.update(finder.find(searched))
+    return sorted(found, key=_order)
 
 
 def _order(match: Match) -> tuple[int, int]:

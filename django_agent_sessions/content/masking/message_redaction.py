@@ -75,5 +75,5 @@ def _is_document_name(message: Any, path: Path, text: str) -> bool:
     parent, key = value_at(message, path[:-1]), path[-1]
     if not isinstance(parent, dict) or not isinstance(key, str):
         return False
-    kinds = (dialect.kind_of(parent, key, text) for dialect in dialects.all_dialects())
+    kinds = (kind_of(parent, text) for kind_of in dialects.value_kinds().get(key, ()))
     return key in dialects.vocabulary().file_names or ValueKind.DOCUMENT in kinds

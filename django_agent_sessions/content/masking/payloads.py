@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 from django_agent_sessions.content import dialects
@@ -27,14 +27,10 @@ from django_agent_sessions.content.work_budget import check_work, hold_work
 
 from .compressed import CompressedFile, is_compressed
 from .encodings import base64_start, decode_base64, parse_embedded_json, within_escape
-from .finders import (
-    DetectorFinder,
-    Finder,
-    Finders,
-    Match,
-)
+from .finders import DetectorFinder, Finder, Finders
 from .masks import document_name, is_replacement_id, replacement_id
 from .replacement import drop_copies, ensure_json, mask_matches, replace_texts
+from .text_finder import Match
 
 _BASE64_TEXT = re.compile(r"[A-Za-z0-9+/=\r\n]{8,}\Z")
 _BYTES = "__bytes_encoded__"
@@ -44,6 +40,7 @@ _LONGEST_PLAIN = 256
 _SHORTEST_IN_BASE64 = 8
 _EXCERPT = 40
 _LONGEST_FOUND = 2000
+_VALUES_PER_CHECK = 100
 
 MAX_LISTED_MATCHES = 1000
 """How many matches are kept; all are counted and masked."""
@@ -132,18 +129,16 @@ class _Masker:
     def __init__(self, finders: Finders, kept: list[Path]) -> None:
         self._finders = finders
         self._kept = kept
-        # Asked for every key, therefore without those that have no answer.
-        self._kinds = [
-            dialect.kind_of
-            for dialect in dialects.all_dialects()
-            if type(dialect).kind_of is not dialects.Dialect.kind_of
-        ]
+        self._kinds = dialects.value_kinds()
         self._known = dialects.vocabulary()
         self._exact = finders.exact
         self.hits = MaskedMatches()
+        self._visited = 0
 
     def value(self, value: Any, path: Path, free: bool) -> Any:
-        check_work()
+        self._visited += 1
+        if self._visited % _VALUES_PER_CHECK == 0:
+            check_work()
         if isinstance(value, str):
             return self._string(value, path)
         if isinstance(value, dict):
@@ -189,8 +184,8 @@ class _Masker:
     def _kind(self, parent: dict[str, Any], key: str, item: Any) -> ValueKind | None:
         if key in self._known.names or (key == "name" and self._known.is_tool(parent)):
             return ValueKind.NAME
-        for kind_of in self._kinds:
-            if (kind := kind_of(parent, key, item)) is not None:
+        for kind_of in self._kinds.get(key, ()):
+            if (kind := kind_of(parent, item)) is not None:
                 return kind
         return None
 
@@ -300,7 +295,11 @@ class _Masker:
         return self._mask_matches(text, self._finders.find(text), path)
 
     def _mask_matches(self, text: str, found: Iterable[Match], path: Path) -> str:
-        return mask_matches(text, self._record(text, found, path))
+        matches = iter(found)
+        first = next(matches, None)
+        if first is None:
+            return text
+        return mask_matches(text, self._record(text, chain([first], matches), path))
 
     def _record(self, text: str, found: Iterable[Match], path: Path) -> Iterator[Match]:
         for match in found:

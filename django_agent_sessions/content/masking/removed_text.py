@@ -9,9 +9,9 @@ from typing import Any
 from django_agent_sessions.content.exact_json import key_text
 
 from .encodings import base64_start, decode_base64, parse_embedded_json
-from .finders import TextFinder, WordFinder
 from .masks import MASK_PATTERN, mask_spans
 from .payloads import mask_tree
+from .text_finder import TextFinder, WordFinder
 
 _SHORTEST = 2
 _SHORTEST_SEARCHED = 6

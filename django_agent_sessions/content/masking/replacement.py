@@ -14,8 +14,8 @@ from django_agent_sessions.content.paths import Path
 from django_agent_sessions.content.work_budget import check_work
 
 from .encodings import parse_embedded_json
-from .finders import Match
 from .masks import mask_spans
+from .text_finder import Match
 
 
 def replace_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:

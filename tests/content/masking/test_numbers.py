@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
 from django_agent_sessions.content.masking import TextFinder, mask_tree
@@ -19,6 +21,21 @@ def test_digits_are_found_in_any_groups(said, sought):
 
     assert len(hits) == 1
     assert "1111" not in changed["card"]
+
+
+def test_a_number_without_its_separators_is_found_in_base64():
+    said = base64.b64encode(b"4111111111111111").decode()
+
+    changed, hits = mask_tree(f"It is {said}.", [TextFinder("4111-1111-1111-1111")], free=True)
+
+    assert (changed, len(hits)) == ("It is [REDACTED].", 1)
+
+
+def test_a_short_character_that_stands_for_many_is_found():
+    for said in ("\ufdfa", "&#xFDFA;", "\\ufdfa"):
+        sought = "\u0635\u0644\u0649 \u0627\u0644\u0644\u0647"
+
+        assert mask_tree(said, [TextFinder(sought)], free=True)[1], said
 
 
 def test_a_number_in_the_arguments_of_a_tool_is_found_by_its_groups():

@@ -1,4 +1,4 @@
-"""The readings of a text in which a string is searched: as it is, decoded, and in base64.
+"""A string, searched in all readings of a text: as it is, decoded, and in base64.
 
 A text is prepared once for all strings that are searched in it. Each step takes linear time.
 """
@@ -6,13 +6,15 @@ A text is prepared once for all strings that are searched in it. Each step takes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from django_agent_sessions.content.decoded_text import DecodedText
 from django_agent_sessions.content.work_budget import check_work
 
-from .base64_text import SHORTEST_BASE64, Base64Texts
+from .base64_text import Base64Texts, byte_forms
 from .escapes import (
     MAYBE_ESCAPED,
     MOST_PASSES,
@@ -34,12 +36,29 @@ _BYTE_BLANKS = {
     False: re.compile(r"[ \t\n\r\f\v]+"),
     True: re.compile(r"[ \t\n\r\f\v+]+"),
 }
-GAPS = re.compile(r"[\s\-.()/+_]+")
+_GAPS = re.compile(r"[\s\-.()/+_]+")
 _LONGEST_GAP = 3
 _NO_GAP = "\0"
 _NUL = re.compile("\0+")
 _MOST_BASE64 = 2
 """How deep base64 within base64 is searched."""
+_CHECKED = 4096
+"""Between the steps through a text of more characters, the budget of a request is checked."""
+_FEWEST_DIGITS = 8
+_LONGEST_NUMBER = 64
+_SHORTEST_DECODED = 4
+# An escaped character has up to twelve characters, and base64 of UTF-16 twice is shorter.
+_LONGEST_SPELLED = 16
+_LEAST_LONGEST = 8 * 1024
+
+
+class Match(NamedTuple):
+    """A match in a text."""
+
+    start: int
+    end: int
+    kind: str
+    """The kind for the mask; empty if the caller named the text."""
 
 
 class Reading:
@@ -115,13 +134,13 @@ class Reading:
         if plus not in self._flat:
             # Before the text as it is, the work was checked.
             if self._parent is not None:
-                check_work()
+                _check_work(self.text)
             self._flat[plus] = self._blanks(plus).sub(" ", self._quick)
         return self._flat[plus]
 
     def _flattened_text(self, plus: bool) -> DecodedText:
         if plus not in self._flattened:
-            check_work()
+            _check_work(self.text)
             blanks = self._blanks(plus)
             self._flattened[plus] = DecodedText(self._folded_text, blanks, lambda match: " ")
         return self._flattened[plus]
@@ -131,13 +150,13 @@ class Reading:
 
     @cached_property
     def _without_gaps(self) -> str:
-        return GAPS.sub("", self._quick)
+        return _GAPS.sub("", self._quick)
 
     @cached_property
     def _grouped(self) -> DecodedText:
         return DecodedText(
             self._folded_text,
-            GAPS,
+            _GAPS,
             lambda match: "" if match.end() - match.start() <= _LONGEST_GAP else _NO_GAP,
         )
 
@@ -148,7 +167,7 @@ class SearchedText:
     def __init__(
         self, text: str, *, is_bytes: bool = False, shortest: int = 0, depth: int = 0
     ) -> None:
-        """``shortest`` is the length of the shortest searched string."""
+        """``shortest`` is the length of the shortest base64 of a searched string."""
         self.text = text
         self._shortest = shortest
         self.is_bytes = is_bytes
@@ -195,7 +214,7 @@ class SearchedText:
     def _passes(self, reading: Reading) -> list[Reading]:
         found: list[Reading] = []
         while len(found) < MOST_PASSES and (decoded := decode_escapes(reading.text)) is not None:
-            check_work()
+            _check_work(reading.text)
             reading = self._derive(reading, decoded)
             found.append(reading)
         return found
@@ -208,14 +227,12 @@ class SearchedText:
         """The base64 in the text as it is, and in its first decoded reading."""
         if self._depth >= _MOST_BASE64:
             return []
-        readings = (self._plain, *self._decoded[:1])
-        if max(len(reading.text) for reading in readings) < SHORTEST_BASE64:
-            return []
-        check_work()
+        _check_work(self.text)
         return [
             EncodedTexts(reading, found, self._shortest, self._depth + 1)
-            for reading in readings
-            if (found := Base64Texts(reading.text, self._shortest)).content
+            for reading in (self._plain, *self._decoded[:1])
+            if len(reading.text) >= self._shortest
+            and (found := Base64Texts(reading.text, self._shortest)).content
         ]
 
 
@@ -238,3 +255,129 @@ class EncodedTexts:
     def original_of_text(self, start: int, end: int) -> tuple[int, int]:
         """Return the span in the searched text of a span in ``texts``."""
         return self._reading.original(*self._found.original_of_text(start, end))
+
+
+class TextFinder:
+    """Finds a string in any case and typographic variant, escaped in any way, and in base64.
+
+    A number of at least eight digits, with or without letters, matches with other separators, too.
+    """
+
+    exact = True
+
+    def __init__(self, text: str) -> None:
+        self._text = text.strip()
+        if not self._text:
+            raise ValueError("The text to search for is empty.")
+        folded = fold(self._text)
+        self._flat = " ".join(folded.split())
+        self._plus = "+" not in self._flat and " " in self._flat
+        self._number = _number_in(folded)
+        forms = (self._flat, self._text, self._number or self._flat)
+        self.shortest = min(len("".join(form.split())) for form in forms)
+        self.longest: int | None = max(_LEAST_LONGEST, _LONGEST_SPELLED * len(self._text))
+
+    def find(self, searched: SearchedText) -> Iterator[Match]:
+        for start, end in self._find(searched):
+            yield Match(start, end, "")
+
+    def _find(self, searched: SearchedText) -> Iterator[tuple[int, int]]:
+        if not self._text.isascii():
+            # With the invisible characters at its ends.
+            for match in re.finditer(re.escape(self._text), searched.text):
+                yield match.span()
+        if searched.is_bytes:
+            for form in self._byte_forms:
+                yield from _find_form(searched.readings, form, " " in form)
+        else:
+            yield from _find_form(searched.readings, self._flat, self._plus)
+        if self._number is not None:
+            for reading in searched.readings:
+                yield from reading.find_number(self._number)
+        yield from self._find_unescaped(searched)
+        for encoded in searched.encoded:
+            yield from self._find_encoded(encoded)
+
+    def _find_encoded(self, encoded: EncodedTexts) -> Iterator[tuple[int, int]]:
+        for span in self._find(encoded.content):
+            if (original := encoded.original(*span)) is not None:
+                yield original
+        if encoded.texts.text:
+            for span in self._find(encoded.texts):
+                yield encoded.original_of_text(*span)
+
+    def _find_unescaped(self, searched: SearchedText) -> Iterator[tuple[int, int]]:
+        """Find a string that contains escapes itself, which a reading has decoded."""
+        text = searched.text
+        for reading in searched.readings[1:]:
+            for form in self._unescaped:
+                for start, end in reading.find(form, plus=False):
+                    if "\\" not in self._text:
+                        yield start, end
+                    elif "\\" in text[max(0, start - 1) : end + 1]:
+                        yield _with_backslashes(text, start, end)
+        if not self._text.strip("\\"):
+            for run in re.finditer(r"\\+", text):
+                if run.end() - run.start() >= len(self._text):
+                    yield run.span()
+
+    @cached_property
+    def _unescaped(self) -> list[str]:
+        readings = SearchedText(self._text).readings[1:]
+        shortest = 1 if "\\" in self._text else _SHORTEST_DECODED
+        forms = dict.fromkeys(" ".join(fold(reading.text).split()) for reading in readings)
+        return [form for form in forms if len(form) >= shortest and form != self._flat]
+
+    @cached_property
+    def _byte_forms(self) -> list[str]:
+        cased = (self._text, self._text.upper(), self._text.lower())
+        variants = {unicodedata.normalize(form, one) for one in cased for form in ("NFC", "NFD")}
+        forms = dict.fromkeys(
+            ascii_lower(re.sub(r"[ \t\n\r\f\v]+", " ", form))
+            for variant in sorted(variants)
+            # And the text itself, whose characters may be escaped in ASCII.
+            for form in (*byte_forms(variant), variant)
+        )
+        return list(forms)
+
+
+class WordFinder(TextFinder):
+    """Finds a string as a :class:`TextFinder` does, but not within a word."""
+
+    def find(self, searched: SearchedText) -> Iterator[Match]:
+        for match in super().find(searched):
+            before = searched.text[max(0, match.start - 1) : match.start]
+            after = searched.text[match.end : match.end + 1]
+            if not (before.isalnum() or after.isalnum()):
+                yield match
+
+
+def _find_form(
+    readings: Sequence[Reading], form: str, has_space: bool
+) -> Iterator[tuple[int, int]]:
+    for reading in readings:
+        yield from reading.find(form, plus=False)
+        if has_space and "+" in reading.text:
+            yield from reading.find(form, plus=True)
+
+
+def _number_in(folded: str) -> str | None:
+    """Return the letters of a number: a card, an account, a telephone."""
+    letters = _GAPS.sub("", folded)
+    if not (letters.isascii() and letters.isalnum() and len(letters) <= _LONGEST_NUMBER):
+        return None
+    return letters if sum(map(str.isdigit, letters)) >= _FEWEST_DIGITS else None
+
+
+def _check_work(text: str) -> None:
+    if len(text) > _CHECKED:
+        check_work()
+
+
+def _with_backslashes(text: str, start: int, end: int) -> tuple[int, int]:
+    """Extend a span over the backslashes around it."""
+    while start > 0 and text[start - 1] == "\\":
+        start -= 1
+    while end < len(text) and text[end] == "\\":
+        end += 1
+    return start, end
