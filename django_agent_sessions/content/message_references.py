@@ -1,12 +1,82 @@
 """How stored references to messages are written, and the context window that consists of them.
 
-A *reference* is ``[first, stop]`` for messages of the conversation, or ``{"message": …}`` for one
-in another form, with the ``"position"`` of its original, if there is one.
+A *reference* is ``[first, stop]`` for messages of the conversation, or ``{"message": …}`` for an
+*inline message*: one in another form than in the conversation, with the ``"position"`` of its
+original, if there is one. A snapshot stores a list of references. An agent stores a *window*, None
+if it holds all messages. Other modules ask what an agent's state holds, by :func:`held_by`,
+:func:`holding` and :func:`inline_positions`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
+
+from django_agent_sessions.values.records import AgentState
+
+
+def references_in(value: Any) -> list[Any] | None:
+    """Return the references of a snapshot or of a window; None if the value has none."""
+    items = value.get("kept") if isinstance(value, dict) else value
+    return items if isinstance(items, list) else None
+
+
+def map_references(value: Any, change: Callable[[int, Any], Any]) -> Any:
+    """Change the references of a snapshot or window, each with its index.
+
+    Returns the same value if each is the same object, or if there are none.
+    """
+    items = references_in(value)
+    if items is None:
+        return value
+    changed = [change(index, item) for index, item in enumerate(items)]
+    if all(item is before for item, before in zip(changed, items, strict=True)):
+        return value
+    return {**value, "kept": changed} if isinstance(value, dict) else changed
+
+
+def referenced_ranges(references: Sequence[Any]) -> list[list[int]]:
+    """Return the ranges of positions to which references refer, in their order."""
+    return [
+        item if isinstance(item, list) else [item["position"], item["position"] + 1]
+        for item in references
+        if isinstance(item, list) or "position" in item
+    ]
+
+
+def held_by(state: AgentState, length: int) -> list[Any]:
+    """Return references to the messages that an agent holds of a conversation of this length."""
+    window = state.window
+    if not isinstance(window, dict):
+        return [[0, length]] if length else []
+    return [
+        item if isinstance(item, dict) else [item[0], min(item[1], length)]
+        for item in [*window["kept"], [window["tail"], length]]
+        if isinstance(item, dict) or item[0] < length
+    ]
+
+
+def holding(state: AgentState, references: Sequence[Any], length: int) -> AgentState:
+    """Return the state of an agent that holds these messages of a conversation of this length."""
+    kept, tail = list(references), length
+    if kept and isinstance(kept[-1], list) and kept[-1][1] == length:
+        first = kept.pop()[0]
+        # Every message after the tail is in the window, so that none before it is one of these.
+        tail = max([first, *(stop for _, stop in referenced_ranges(kept))])
+        kept += [[first, tail]] if first < tail else []
+    return replace(state, window={"kept": kept, "tail": tail} if kept or tail else None)
+
+
+def inline_messages(state: AgentState) -> list[Any]:
+    """Return the messages that an agent holds in another form."""
+    return [item["message"] for item in references_in(state.window) or () if isinstance(item, dict)]
+
+
+def inline_positions(state: AgentState) -> set[int]:
+    """Return the positions of the messages that an agent holds in another form."""
+    inline = [item for item in references_in(state.window) or () if isinstance(item, dict)]
+    return {item["position"] for item in inline if "position" in item}
 
 
 def end_of_references(value: Any) -> int | None:

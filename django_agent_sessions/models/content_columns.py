@@ -38,8 +38,8 @@ class ContentKind(enum.Enum):
     """Data of the application that contains the chain of forks."""
     DOCUMENT = "document"
     """The document of a snapshot."""
-    VARIANTS = "variants"
-    """References to messages, and messages in another form than in the conversation."""
+    REFERENCES = "references"
+    """References to messages of the conversation, and messages in another form than there."""
     BYTES = "bytes"
     """Bytes of an unknown format."""
     ID = "id"
@@ -93,6 +93,13 @@ def content_columns_of(model: type[models.Model] | models.Model) -> ContentColum
     declared: Any = getattr(model, "content_columns", None)
     assert isinstance(declared, ContentColumns)  # noqa: S101 - the caller passes such a model
     return declared
+
+
+def models_with(kind: ContentKind) -> list[type[models.Model]]:
+    """Return the models that have a column of this form, in the order of a search."""
+    return [
+        model for model in content_models() if kind in content_columns_of(model).columns.values()
+    ]
 
 
 def content_models() -> list[type[models.Model]]:

@@ -295,13 +295,13 @@ class SessionAgent(SessionRelated):
             "state": ContentKind.DATA,
             "conversation_manager_state": ContentKind.STATE,
             "internal_state": ContentKind.STATE,
-            "window": ContentKind.VARIANTS,
+            "window": ContentKind.REFERENCES,
             "agent_id": ContentKind.ID,
             "dialect": ContentKind.NONE,
             "removed_messages": ContentKind.NONE,
         },
         name="agent_id",
-        # After the messages, of which a window can have variants.
+        # After the messages, which a window can have in another form.
         stage=2,
     )
 

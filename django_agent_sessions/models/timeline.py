@@ -108,7 +108,7 @@ class Snapshot(SessionRelated):
         "snapshot",
         {
             "document": ContentKind.DOCUMENT,
-            "messages": ContentKind.VARIANTS,
+            "messages": ContentKind.REFERENCES,
             "snapshot_id": ContentKind.ID,
         },
         name="snapshot_id",

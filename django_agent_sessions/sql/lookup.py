@@ -246,8 +246,8 @@ def _select(
 ) -> str:
     """Return the SQL; each field equals a parameter, or is NULL if its value is None."""
     names = tuple((field.name, value is None) for field, value in values)
-    variant = (connection.vendor, tables, names, codec.is_plain())
-    if variant not in _statements:
+    form = (connection.vendor, tables, names, codec.is_plain())
+    if form not in _statements:
 
         def selected(field: _Field) -> str:
             column = _column(connection, field)
@@ -271,10 +271,10 @@ def _select(
             columns.append(
                 f"EXISTS (SELECT 1 FROM {quote(tables[2]._meta.db_table)} WHERE {owned})"
             )
-        _statements[variant] = (
+        _statements[form] = (
             f"SELECT {', '.join(columns)} FROM {source} WHERE {' AND '.join(comparisons)}"
         )
-    return _statements[variant]
+    return _statements[form]
 
 
 def _column(connection: BaseDatabaseWrapper, field: Any) -> str:

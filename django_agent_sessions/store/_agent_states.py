@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any, TypeVar
 
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from django_agent_sessions.content import dialects
+from django_agent_sessions.content.message_references import held_by, holding
 from django_agent_sessions.exceptions import UnreadableStateError
 from django_agent_sessions.models import (
     MAIN_BRANCH,
@@ -24,7 +26,6 @@ from django_agent_sessions.values.records import AgentRecord, AgentState, Snapsh
 from ._queries import conversation_length, key_at, snapshot_rows
 from ._row_errors import agent_deleted, corrupt_columns, corrupt_state
 from ._snapshot_documents import agent_document, state_in_document, without_message_references
-from ._snapshot_records import referenced_ranges
 from .locking import Removal, lock_session, with_lock
 
 R = TypeVar("R")
@@ -43,33 +44,26 @@ RUN_STATE = "run_state"
 It is taken once. It is therefore not copied, and no snapshot brings it back.
 """
 
-STATES = ("state", "conversation_manager_state", "internal_state", "window")
+STATES = tuple(each.name for each in fields(AgentState))
 """The columns of an agent's state."""
 
 LATEST_SNAPSHOT_ID = ""
 """Id of the snapshot that each save replaces."""
 
 
-def window_to_references(window: Any, length: int) -> list[Any]:
-    """Convert an agent's window to a snapshot's references."""
-    if not isinstance(window, dict):
-        return [[0, length]] if length else []
-    return [
-        item if isinstance(item, dict) else [item[0], min(item[1], length)]
-        for item in [*window["kept"], [window["tail"], length]]
-        if isinstance(item, dict) or item[0] < length
-    ]
+def state_of(row: Any) -> AgentState:
+    """Return the state in an agent's row, or in the columns that `sql.lookup` reads."""
+    return AgentState(*(getattr(row, name) for name in STATES))
 
 
-def references_to_window(messages: Sequence[Any], length: int) -> dict[str, Any] | None:
-    """Convert a snapshot's references to an agent's window; None if all messages are in it."""
-    kept, tail = list(messages), length
-    if kept and isinstance(kept[-1], list) and kept[-1][1] == length:
-        first = kept.pop()[0]
-        # Every message after the tail is in the window, so that none before it is one of these.
-        tail = max([first, *(stop for _, stop in referenced_ranges(kept))])
-        kept += [[first, tail]] if first < tail else []
-    return {"kept": kept, "tail": tail} if kept or tail else None
+def state_columns(state: AgentState) -> dict[str, Any]:
+    """Return the values of the columns of an agent's state."""
+    return {name: getattr(state, name) for name in STATES}
+
+
+def state_in_snapshot(snapshot: Snapshot, length: int) -> AgentState:
+    """Return the state of an agent that continues from a snapshot, at the end of its messages."""
+    return holding(state_in_document(snapshot.document), snapshot.messages, length)
 
 
 def _with_names(internal: Any, row: SessionAgent, became_main: str | None) -> Any:
@@ -112,10 +106,6 @@ def _with_present_run(state: Any, row: SessionAgent) -> Any:
     return {**rest, RUN_STATE: present[RUN_STATE]}
 
 
-def agent_state_of(row: SessionAgent) -> AgentState:
-    return AgentState(row.state, row.conversation_manager_state, row.internal_state)
-
-
 def refuse_unreadable(what: str, row: SessionAgent | Snapshot | None) -> None:
     """Raise ``UnreadableStateError`` if a state that is to be copied or replaced is corrupt."""
     names = STATES if isinstance(row, SessionAgent) else ("document", "messages")
@@ -147,8 +137,9 @@ def insert_snapshot(using: str, agent: AgentRecord) -> Snapshot:
         row = SessionAgent.objects.using(using).get(pk=agent.id)
         refuse_unreadable(f"agent {agent.agent_id!r}", row)
         length = conversation_length(using, agent)
-        messages = window_to_references(row.window, length)
-        document: Any = agent_document(agent_state_of(row), now)
+        state = state_of(row)
+        messages = held_by(state, length)
+        document: Any = agent_document(state, now)
     else:
         length, messages, document = latest.length, latest.messages, latest.document
     branch = MAIN_BRANCH if latest is None else latest.branch
@@ -192,7 +183,7 @@ def settle_agent(
         previous = latest.first()
         refuse_unreadable(f"a snapshot of agent {agent.agent_id!r}", previous)
         state = without_message_references(
-            agent_state_of(row) if previous is None else state_in_document(previous.document)
+            state_of(row) if previous is None else state_in_document(previous.document)
         )
         messages: Any = [[0, length]] if length else []
         document: Any = agent_document(state, now)
@@ -204,11 +195,9 @@ def settle_agent(
             snapshot.messages,
             snapshot.document,
         )
-    columns = {
+    columns = state_columns(holding(state, messages, length)) | {
         "state": _with_present_run(state.state, row),
-        "conversation_manager_state": state.conversation_manager_state,
         "internal_state": _with_names(state.internal_state, row, became_main),
-        "window": references_to_window(messages, length),
     }
     SessionAgent.objects.using(using).filter(pk=agent.id).update(
         **sealed_columns(SessionAgent, agent.id, columns, agent.session), updated_at=now

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -14,6 +13,7 @@ from django.utils import timezone
 
 from django_agent_sessions.content import dialects
 from django_agent_sessions.content.masking.on_write import mask_on_write
+from django_agent_sessions.content.message_references import map_references
 from django_agent_sessions.db.retries import insert_unique, retry_reads, write
 from django_agent_sessions.exceptions import (
     SessionConflictError,
@@ -21,6 +21,7 @@ from django_agent_sessions.exceptions import (
     StaleSessionError,
 )
 from django_agent_sessions.models import Session, SessionAgent
+from django_agent_sessions.models.content_columns import ContentKind, content_columns_of
 from django_agent_sessions.models.session_names import SessionName
 from django_agent_sessions.sql import lookup
 from django_agent_sessions.sql.statement_sizes import check_values_size
@@ -34,14 +35,13 @@ from django_agent_sessions.values.records import (
     UnreadableState,
 )
 
-from ._agent_states import STATES
+from ._agent_states import STATES, state_columns, state_of
 from ._context import StorePart, twin
 from ._first_write import FirstWrite
 from ._held_copies import replace_state
 from ._queries import agent_rows, lock_session_row
 from ._row_errors import agent_deleted, corrupt_columns, corrupt_state
 from ._session_names import given_session
-from ._variants import references_in, with_references
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -232,7 +232,7 @@ class Agents(StorePart):
 
         def update(unsure: bool) -> int:
             lock_session_row(self.using, agent.session)
-            rows, content = agent_rows(self.using).filter(pk=agent.id), _state_columns(data)
+            rows, content = agent_rows(self.using).filter(pk=agent.id), state_columns(data)
             return replace_state(
                 self.using, agent.session, rows, content, epoch=epoch, key=agent.id
             )
@@ -252,44 +252,29 @@ def _agent_not_found(session: SessionRecord, agent_id: str | UUID) -> SessionNot
 
 
 def _clean_state(data: AgentState) -> AgentState:
-    return replace(
-        data,
-        state=mask_on_write(data.state, free=True),
-        conversation_manager_state=mask_on_write(data.conversation_manager_state),
-        internal_state=mask_on_write(data.internal_state),
-        window=_clean_window(data.window),
+    kinds = content_columns_of(SessionAgent).columns
+    return AgentState(
+        **{name: _clean(value, kinds[name]) for name, value in state_columns(data).items()}
     )
 
 
-def _clean_window(window: Any) -> Any:
-    items = references_in(window)
-    if items is None:
-        return window
-    clean = [
-        {**item, "message": mask_on_write(item["message"])} if isinstance(item, dict) else item
-        for item in items
-    ]
-    return with_references(window, clean)
+def _clean(value: Any, kind: ContentKind) -> Any:
+    if kind is not ContentKind.REFERENCES:
+        return mask_on_write(value, free=kind is ContentKind.DATA)
 
+    def clean(index: int, item: Any) -> Any:
+        return {**item, "message": mask_on_write(item["message"])} if "message" in item else item
 
-def _state_columns(data: AgentState) -> dict[str, Any]:
-    return {
-        "state": data.state,
-        "conversation_manager_state": data.conversation_manager_state,
-        "internal_state": data.internal_state,
-        "window": data.window,
-    }
+    return map_references(value, clean)
 
 
 def _check_size(using: str, data: AgentState) -> None:
-    check_values_size(
-        using, data.state, data.conversation_manager_state, data.internal_state, data.window
-    )
+    check_values_size(using, *state_columns(data).values())
 
 
 def agent_record(row: Any) -> AgentRecord:
     """Return the record of an agent, or of the columns that `sql.lookup` reads."""
-    data = AgentState(row.state, row.conversation_manager_state, row.internal_state, row.window)
+    data = state_of(row)
     if columns := corrupt_columns(row, *STATES):
         problem = corrupt_state(f"agent {row.agent_id!r}", row, columns)
         logger.warning("%s", problem)
@@ -334,7 +319,7 @@ def new_agent(
         session_id=session.id,
         agent_id=validate_id(agent_id, "agent_id"),
         dialect=dialect,
-        **_state_columns(data),
+        **state_columns(data),
         created_at=now,
         updated_at=updated_at or now,
     )

@@ -24,8 +24,10 @@ from django_agent_sessions.values.records import AgentState
 
 from ._agent_states import (
     LATEST_SNAPSHOT_ID,
-    references_to_window,
     refuse_unreadable,
+    state_columns,
+    state_in_snapshot,
+    state_of,
     without_run_state,
 )
 from ._agents import agent_without_state
@@ -33,7 +35,7 @@ from ._counters import set_error_count
 from ._message_copies import copy_messages
 from ._queries import session_rows
 from ._session_columns import prepare_title
-from ._snapshot_documents import state_in_document, without_message_references
+from ._snapshot_documents import without_message_references
 
 
 def _ancestors(session: Session) -> list[str]:
@@ -124,14 +126,12 @@ def _fork_agent(
     length = messages.count()
     complete = length == rows.count() and branch == MAIN_BRANCH
     state = _state_at(using, agent, branch, length, complete=complete)
+    columns = state_columns(state) | {"state": without_run_state(state.state, agent.dialect)}
     target = SessionAgent(
         session=session,
         agent_id=agent.agent_id,
         dialect=agent.dialect,
-        state=without_run_state(state.state, agent.dialect),
-        conversation_manager_state=state.conversation_manager_state,
-        internal_state=state.internal_state,
-        window=state.window,
+        **columns,
         created_at=now,
         updated_at=now,
     )
@@ -143,9 +143,7 @@ def _state_at(
     using: str, agent: SessionAgent, branch: int, length: int, *, complete: bool
 ) -> AgentState:
     """Return the agent's state at a length of the conversation, as far as it is known."""
-    present = AgentState(
-        agent.state, agent.conversation_manager_state, agent.internal_state, agent.window
-    )
+    present = state_of(agent)
     if complete:
         return present
     snapshots = Snapshot.objects.using(using).filter(agent=agent.pk, branch=branch)
@@ -158,10 +156,4 @@ def _state_at(
     if snapshot is None:
         return without_message_references(present)
     refuse_unreadable(f"a snapshot of agent {agent.agent_id!r}", snapshot)
-    state = state_in_document(snapshot.document)
-    return AgentState(
-        state.state,
-        state.conversation_manager_state,
-        state.internal_state,
-        references_to_window(snapshot.messages, length),
-    )
+    return state_in_snapshot(snapshot, length)

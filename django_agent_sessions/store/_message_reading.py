@@ -10,6 +10,7 @@ from django.db.models import Q
 
 from django_agent_sessions.blobs import restore_binaries
 from django_agent_sessions.content import exact_json
+from django_agent_sessions.content.message_references import referenced_ranges
 from django_agent_sessions.db.retries import retry_reads
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
@@ -23,7 +24,6 @@ from django_agent_sessions.values.records import (
 )
 
 from ._queries import conversation
-from ._snapshot_records import referenced_ranges
 
 logger = logging.getLogger("django_agent_sessions")
 

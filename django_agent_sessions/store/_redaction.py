@@ -21,9 +21,9 @@ from django_agent_sessions.values.records import AgentRecord
 from ._content_rows import Copy
 from ._content_writes import increment_redaction_epoch, replace, replace_messages
 from ._held_copies import keep, keep_messages
+from ._inline_messages import MessageRef, without_inline_messages
 from ._queries import conversation, session_rows
 from ._rows import MessageRow, uploads_of
-from ._variants import MessageRef, without_variants
 from .locking import lock_session, with_lock
 
 
@@ -111,7 +111,7 @@ def redact_at(
             event,
             uploads,
             messages=[(copy, revision, row) for copy, revision, _ in copies],
-            rows=without_variants(using, session.pk, [ref for _, _, ref in copies]),
+            rows=without_inline_messages(using, session.pk, [ref for _, _, ref in copies]),
             now=row.created_at,
         )
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from django_agent_sessions.content import dialects
+from django_agent_sessions.content.message_references import held_by, referenced_ranges
 from django_agent_sessions.db.retries import retry_reads
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.models import MAIN_BRANCH, SessionAgent, Snapshot
@@ -16,13 +17,13 @@ from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 from django_agent_sessions.values.message_version import MessageVersion
 from django_agent_sessions.values.records import AgentRecord
 
-from ._agent_states import LATEST_SNAPSHOT_ID, refuse_unreadable, window_to_references
+from ._agent_states import LATEST_SNAPSHOT_ID, refuse_unreadable
 from ._agents import agent_record, agent_without_state
 from ._message_reading import read_contents
 from ._orchestrations import OrchestratorSnapshotStore
 from ._queries import agent_rows, conversation, snapshot_rows
 from ._snapshot_documents import agent_document
-from ._snapshot_records import LoadedSnapshot, referenced_ranges
+from ._snapshot_records import LoadedSnapshot
 
 _MOST_RANGES = 20
 _TRIES = 5
@@ -135,7 +136,7 @@ class SnapshotReader(OrchestratorSnapshotStore):
         data = agent_record(row).data
         if not end and not data.state and not data.conversation_manager_state:
             return None, True
-        messages = window_to_references(data.window, end)
+        messages = held_by(data, end)
         contents, redacted, _ = self._referenced_messages(agent, messages, end)
         loaded = LoadedSnapshot(
             session=row.session_id,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from django_agent_sessions.content.message_references import referenced_ranges
 from django_agent_sessions.models import Branch
 from django_agent_sessions.values.message_version import MessageVersion
 from django_agent_sessions.values.records import AgentRecord, AgentState
@@ -61,12 +62,3 @@ class LoadedSnapshot:
     document: Any
     contents: dict[int, Any] = field(default_factory=dict)
     redacted: frozenset[int] = frozenset()
-
-
-def referenced_ranges(messages: Sequence[Any]) -> list[list[int]]:
-    """Return the ranges of positions that a snapshot references."""
-    return [
-        item if isinstance(item, list) else [item["position"], item["position"] + 1]
-        for item in messages
-        if isinstance(item, list) or "position" in item
-    ]

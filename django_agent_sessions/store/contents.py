@@ -11,6 +11,12 @@ from ._content_writes import (
     replace_references,
     replace_window,
 )
+from ._inline_messages import (
+    MessageRef,
+    columns_of_references,
+    keys_with_inline_messages,
+    map_inline_messages,
+)
 from ._message_deletion import delete_messages
 from ._object_bytes import object_pieces
 from ._offload import move_binaries_to_storage
@@ -26,18 +32,6 @@ from ._reviews import (
     replace_note,
 )
 from ._rows import MessageRow, uploads_of
-from ._variants import (
-    MessageRef,
-    VariantRow,
-    agents_with_windows,
-    has_variants,
-    message_ref_of,
-    position_range,
-    references_in,
-    snapshots_with_variants,
-    variants_column,
-    with_references,
-)
 
 __all__ = [
     "MAX_LABELS",
@@ -46,32 +40,26 @@ __all__ = [
     "Copy",
     "MessageRef",
     "MessageRow",
-    "VariantRow",
-    "agents_with_windows",
     "clear_copied_content",
     "clear_derived_titles",
+    "columns_of_references",
     "content_versions",
     "delete_messages",
     "has_content_of",
-    "has_variants",
     "increment_redaction_epoch",
     "insert_note",
+    "keys_with_inline_messages",
     "label_name",
-    "message_ref_of",
+    "map_inline_messages",
     "move_binaries_to_storage",
     "note_text",
     "object_pieces",
-    "position_range",
-    "references_in",
     "replace_derived",
     "replace_note",
     "replace_references",
     "replace_window",
     "reseal",
-    "snapshots_with_variants",
     "uploads_of",
-    "variants_column",
     "walk",
-    "with_references",
     "write_redaction",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._agent_states import BRANCH_NAMES, LATEST_SNAPSHOT_ID, RUN_STATE, references_to_window
+from ._agent_states import BRANCH_NAMES, LATEST_SNAPSHOT_ID, RUN_STATE
 from ._object_bytes import PART_SIZE
 from ._objects import ObjectStore
 from ._snapshot_documents import state_in_document
@@ -21,7 +21,6 @@ __all__ = [
     "SnapshotIds",
     "SnapshotStorageStore",
     "SnapshotWrite",
-    "references_to_window",
     "state_in_document",
 ]
 

@@ -27,9 +27,10 @@ from django_agent_sessions.values.records import (
 
 from . import formats
 from .conversation_lock import ConversationLock
+from .held_messages import HeldMessage, copy_of, is_pinned, match_rows
 from .live_redaction import RedactionLog, mask_agent
 from .newer_names import LocalAgent
-from .window import HeldMessage, copy_of, is_pinned, match_rows, window_of
+from .window import window_of
 
 
 @dataclass(frozen=True, slots=True)

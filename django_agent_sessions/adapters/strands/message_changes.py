@@ -8,11 +8,12 @@ from strands.types.content import ContentBlock, Message
 from strands.types.exceptions import SessionException
 
 from django_agent_sessions.content import masking
+from django_agent_sessions.content.message_references import inline_positions
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.records import AgentRecord
 
 from .conversation import Conversation
-from .window import HeldMessage, variant_positions
+from .held_messages import HeldMessage
 
 
 def row_of(conversation: Conversation) -> AgentRecord:
@@ -56,11 +57,11 @@ def reload_messages(
         for row in store.messages.redacted_elsewhere(record)
     }
     conversation.find_held()
-    reduced = variant_positions(record.data.window)
+    reduced = inline_positions(record.data)
     secrets: set[str] = set()
     for stored in [*conversation.all_stored()]:
         content = moved.get(stored.message["tracking_id"], redacted.get(stored.position))
-        # A redaction of a message removes its other forms from the window.
+        # A redaction of a message removes its other forms from the agent's state.
         if content is None or (stored.original is None and stored.position in reduced):
             continue
         content = with_tracking_id_of(content, stored.message)

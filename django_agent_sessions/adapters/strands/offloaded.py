@@ -14,11 +14,11 @@ from typing import Any
 from strands._async import run_async
 
 from django_agent_sessions.content import masking
+from django_agent_sessions.content.message_references import inline_positions
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.records import AgentRecord, RestoredMessage
 
 from .newer_names import LocalAgent
-from .window import variant_positions
 
 _REFERENCES = re.compile(r"\[refs?: ([^\[\]]+)\]")
 _PAGE = 100
@@ -28,7 +28,7 @@ def read_originals(
     store: SessionStore, record: AgentRecord, restored: Iterable[RestoredMessage]
 ) -> dict[str, Any]:
     """Return what the changed messages of an agent refer to, by its key in a stash."""
-    changed = variant_positions(record.data.window)
+    changed = inline_positions(record.data)
     needed: set[str] = set()
     positions = []
     for row in restored:

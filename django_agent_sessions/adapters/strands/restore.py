@@ -13,6 +13,7 @@ from strands.agent.state import AgentState as StrandsAgentState
 from strands.types.content import Message
 
 from django_agent_sessions.content.message_references import (
+    inline_messages,
     is_conversation_manager_state,
     is_position,
 )
@@ -21,10 +22,10 @@ from django_agent_sessions.values.records import AgentRecord, AgentState, Restor
 
 from . import formats
 from .conversation import Conversation, NewState, fingerprint, is_stateful
+from .held_messages import HeldMessage, copy_of
 from .newer_names import LocalAgent
 from .offloaded import fill_stash
 from .tool_pairs import calls_of, pair_calls, results_of
-from .window import ALL, HeldMessage, copy_of
 
 Restored: TypeAlias = list[RestoredMessage]
 """The messages of ``store.messages.restore``, with tracking ids."""
@@ -125,13 +126,12 @@ def removed_count(data: AgentState) -> int:
 
 
 def _remember(conversation: Conversation, record: AgentRecord, restored: Restored) -> None:
-    items = (record.data.window or ALL)["kept"]
-    # The store restores the very dicts of the window.
-    variants = {id(item["message"]) for item in items if isinstance(item, dict)}
+    # The store restores the very dicts of the state.
+    inline = set(map(id, inline_messages(record.data)))
     conversation.remember_as(
         [
             HeldMessage(
-                position, message, None if id(message) in variants else copy_of(message), None
+                position, message, None if id(message) in inline else copy_of(message), None
             )
             for position, message, _ in restored
             if position is not None

@@ -40,6 +40,7 @@ from .conversation import (
     fingerprint,
     with_tracking_id,
 )
+from .held_messages import HeldMessage, copy_of
 from .live_redaction import mask_agent
 from .message_changes import (
     added_blocks,
@@ -60,7 +61,6 @@ from .restore import (
     name_unreadable,
     removed_count,
 )
-from .window import HeldMessage, copy_of
 
 logger = logging.getLogger("django_agent_sessions")
 

@@ -30,13 +30,13 @@ class ComparedSide(NamedTuple):
 
     viewer: Viewer
     scope: MessageQuery
-    window: MessagePage
+    page: MessagePage
 
     @property
     def last(self) -> UUID | None:
         """The last message, if there are later ones."""
-        rows = self.window.rows
-        return rows[-1].id if rows and self.window.later else None
+        rows = self.page.rows
+        return rows[-1].id if rows and self.page.later else None
 
 
 class AlignedTurns(NamedTuple):
@@ -81,12 +81,12 @@ def compare_sessions(
     for viewer, cursor in zip(viewers, cursors, strict=True):
         scope = MessageQuery(viewer.session, main=True, eager=True)
         if cursor is None:
-            window = message_pages.first_page(scope, count=MESSAGES_PER_SIDE)
+            page = message_pages.first_page(scope, count=MESSAGES_PER_SIDE)
         else:
-            window = message_pages.page_after(scope, cursor, count=MESSAGES_PER_SIDE)
-        sides.append(ComparedSide(viewer, scope, window))
-        ends.append(window.rows[-1].id if window.rows else cursor)
-    return _compare(sides), ends if any(side.window.later for side in sides) else []
+            page = message_pages.page_after(scope, cursor, count=MESSAGES_PER_SIDE)
+        sides.append(ComparedSide(viewer, scope, page))
+        ends.append(page.rows[-1].id if page.rows else cursor)
+    return _compare(sides), ends if any(side.page.later for side in sides) else []
 
 
 def _compare(sides: Iterator[ComparedSide] | Sequence[ComparedSide]) -> Comparison:
@@ -107,9 +107,9 @@ def _compare(sides: Iterator[ComparedSide] | Sequence[ComparedSide]) -> Comparis
 
 
 def _turns(side: ComparedSide) -> list[SpeakerTurn]:
-    agents = {row.agent_id for row in side.window.rows}
+    agents = {row.agent_id for row in side.page.rows}
     labels = sidebar.agent_labels(side.viewer, [], agents)
-    return read_turns(side.viewer, side.scope, side.window, labels, page="compare")
+    return read_turns(side.viewer, side.scope, side.page, labels, page="compare")
 
 
 _Pair = tuple[str, SpeakerTurn | None, SpeakerTurn | None]

@@ -14,19 +14,19 @@ from django_agent_sessions.models import (
     MessageFeedback,
     Note,
     Session,
-    SessionAgent,
     SessionMessage,
     SessionMultiAgent,
-    Snapshot,
 )
-from django_agent_sessions.models.content_columns import content_models
+from django_agent_sessions.models.content_columns import (
+    ContentKind,
+    content_models,
+    models_with,
+)
 from django_agent_sessions.store.contents import (
     Copy,
     MessageRef,
-    agents_with_windows,
     content_versions,
-    has_variants,
-    snapshots_with_variants,
+    keys_with_inline_messages,
     walk,
 )
 
@@ -34,24 +34,19 @@ from .column_masking import mask_columns
 from .comments import COMMENT_COLUMNS, comments_on, mask_comment
 from .copies import MessageCopies, NodeChanges, copies_in_session
 from .findings import RowFindings
+from .inline_messages import drop_inline_messages, mask_inline_messages
 from .message_search import MessageSearch
 from .scope_groups import ScopeGroups
 from .scopes import Redaction
-from .snapshot_columns import (
-    drop_variants,
-    mask_variants,
-)
 from .visibility import Visibility
-
-# Rows that can have variants of messages; each is searched after the messages.
-_WITH_VARIANTS: list[type[Model]] = [SessionAgent, Snapshot]
 
 
 def _models_to_search(groups: ScopeGroups, visibility: Visibility) -> list[type[Model]]:
     """Return the models in the order of a search."""
     if not groups.everywhere:
         models: list[type[Model]] = [SessionMessage, *COMMENT_COLUMNS]
-        models += [SessionMultiAgent, *_WITH_VARIANTS]
+        # After the messages, which these rows can have in another form.
+        models += [SessionMultiAgent, *models_with(ContentKind.REFERENCES)]
     else:
         models = content_models()
     if groups.everywhere and groups.by_message:
@@ -92,7 +87,7 @@ class SessionSearch:
         self._members: dict[UUID, MessageCopies] = {}
         self._versions: dict[type[Model], dict[Any, Any]] = {}
         self._findings: dict[type[Model], dict[Any, RowFindings]] = {}
-        # The changed messages, variants of which are in snapshots and windows.
+        # The changed messages, which other rows can have inline.
         self._refs: set[MessageRef] = set()
         # The named messages that changed, copies of which are in the states of orchestrators.
         self._changes = NodeChanges()
@@ -166,11 +161,7 @@ class SessionSearch:
             return None if self._changes else ()
         if not self._refs:
             return ()
-        key = self.session.pk
-        if model is SessionAgent:
-            return [row.pk for row in agents_with_windows(self._using, key) if has_variants(row)]
-        rows = snapshots_with_variants(self._using, key)
-        return list(rows.values_list("pk", flat=True))
+        return keys_with_inline_messages(self._using, self.session.pk, model)
 
     def _search_row(self, copy: Copy) -> RowFindings:
         if isinstance(copy.row, SessionMessage):
@@ -196,11 +187,10 @@ class SessionSearch:
                 mask_comment(found, copies, with_text=self._dry_run)
             return
         if not self._groups.everywhere:
-            drop_variants(found, self._refs)
+            drop_inline_messages(found, self._refs)
             return
         mask_columns(found)
-        if isinstance(row, SessionAgent | Snapshot):
-            mask_variants(found, self._refs)
+        mask_inline_messages(found, self._refs)
 
     def _seen_texts(self) -> set[str]:
         """Return what was found in what the user sees."""

@@ -1,4 +1,4 @@
-"""Redaction in snapshots and windows, which refer to messages and can have variants of them."""
+"""Redaction in the documents of snapshots."""
 
 from __future__ import annotations
 
@@ -6,16 +6,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
-from django_agent_sessions.models import SessionAgent, Snapshot
-from django_agent_sessions.store.contents import (
-    MessageRef,
-    VariantRow,
-    message_ref_of,
-    position_range,
-    references_in,
-    variants_column,
-    with_references,
-)
+from django_agent_sessions.models import Snapshot
 
 from .findings import RowFindings, with_subpath
 from .scopes import Place
@@ -35,47 +26,6 @@ def mask_snapshot_document(found: RowFindings, document: Any, place: Place) -> A
         for key, value in document.items()
     }
     return document if _same(document, changed) else changed
-
-
-def mask_variants(found: RowFindings, changed: Collection[MessageRef]) -> None:
-    """Mask the variants of messages in a row, and drop those of changed messages."""
-    row = _row_with_variants(found)
-    column = variants_column(row)
-    value = found.copy.values[column]
-    messages = references_in(value)
-    if messages is None:
-        masked = found.mask(value, found.place(column))
-    else:
-        items = [
-            _mask_variant(found, index, item, message_ref_of(row, item), changed)
-            for index, item in enumerate(messages)
-        ]
-        same = all(item is before for item, before in zip(items, messages, strict=True))
-        masked = value if same else with_references(value, items)
-    if masked is not value:
-        found.values[column] = masked
-
-
-def drop_variants(found: RowFindings, changed: Collection[MessageRef]) -> None:
-    """Replace the variants of changed messages in a row with references."""
-    row = _row_with_variants(found)
-    column = variants_column(row)
-    value = found.copy.values[column]
-    messages = references_in(value) or []
-    refs = [message_ref_of(row, item) for item in messages]
-    if any(ref in changed for ref in refs if ref is not None):
-        found.is_copy = True
-        items = [
-            position_range(ref) if ref is not None and ref in changed else item
-            for ref, item in zip(refs, messages, strict=True)
-        ]
-        found.values[column] = with_references(value, items)
-
-
-def _row_with_variants(found: RowFindings) -> VariantRow:
-    row = found.copy.row
-    assert isinstance(row, SessionAgent | Snapshot)  # noqa: S101 - as declared by its columns
-    return row
 
 
 def _snapshot(found: RowFindings) -> Snapshot:
@@ -135,23 +85,3 @@ def _is_format_field(key: str, value: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _mask_variant(
-    found: RowFindings,
-    index: int,
-    item: Any,
-    ref: MessageRef | None,
-    changed: Collection[MessageRef],
-) -> Any:
-    if not isinstance(item, dict):
-        return item
-    row = _row_with_variants(found)
-    place = found.place(variants_column(row))
-    if isinstance(row, SessionAgent):
-        place = with_subpath(place, ("kept",))
-    place = with_subpath(place, (index, "message"))
-    message = found.mask(item.get("message"), place)
-    if ref is not None and ref in changed:
-        return position_range(ref)
-    return item if message is item.get("message") else {**item, "message": message}

@@ -11,6 +11,7 @@ from typing import Any
 from django_agent_sessions.adapters.base import check_dialect
 from django_agent_sessions.adapters.strands.live_redaction import RedactionLog
 from django_agent_sessions.content import dialects, masking
+from django_agent_sessions.content.message_references import holding
 from django_agent_sessions.exceptions import StaleSessionError
 from django_agent_sessions.models import Branch
 from django_agent_sessions.store.snapshots import (
@@ -18,7 +19,6 @@ from django_agent_sessions.store.snapshots import (
     SaveState,
     SnapshotStorageStore,
     SnapshotWrite,
-    references_to_window,
     state_in_document,
 )
 from django_agent_sessions.values.records import AgentState
@@ -350,7 +350,6 @@ def _state_of(head: SaveState, write: SnapshotWrite) -> AgentState:
     base = head.end if write.keep is None else write.keep + 1
     length = base + len(write.appended)
     is_complete = write.messages == ([[0, length]] if length else [])
-    window = None if is_complete else references_to_window(write.messages, length)
     with contextlib.suppress(json_documents.UnstructuredError):
         state = AgentState(
             state=json_documents.decode_bytes(state.state),
@@ -359,7 +358,7 @@ def _state_of(head: SaveState, write: SnapshotWrite) -> AgentState:
             ),
             internal_state=json_documents.decode_bytes(state.internal_state),
         )
-    return replace(state, window=window)
+    return state if is_complete else holding(state, write.messages, length)
 
 
 def _stale(head: SaveState) -> StaleSessionError:
