@@ -8,7 +8,7 @@ from django_agent_sessions import audit, signals
 from django_agent_sessions.db.write_hooks import send_after_commit
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.models.deletion import ENCRYPTED, TOMBSTONE_NAMESPACE, LockedSessions
-from django_agent_sessions.models.holds import refuse_if_held
+from django_agent_sessions.models.removal import refuse_removal
 
 
 def before_session(instance: Session, using: str, origin: Any = None, **kwargs: Any) -> None:
@@ -27,7 +27,7 @@ def before_session(instance: Session, using: str, origin: Any = None, **kwargs: 
 
 def before_batch(instance: Session, using: str, **kwargs: Any) -> None:
     """The same of a locked session, with each batch of it; for ``session_tombstoned``."""
-    refuse_if_held(instance)
+    refuse_removal(instance)
     if instance.namespace != TOMBSTONE_NAMESPACE:
         details = {"messages": instance.message_count}
         audit.record_checked(

@@ -40,7 +40,7 @@ from django_agent_sessions.models import (
     UsageCursor,
     UsageRollup,
     deletion,
-    holds,
+    removal,
 )
 from django_agent_sessions.models.querysets import groups_of_keys
 from django_agent_sessions.models.session_names import by_key
@@ -113,7 +113,7 @@ def erase(
     reason = reasons.clean_reason(AuditEvent.Action.ERASED, reason, what="erasing a person")
     if not reason:
         raise ReasonRequiredError("erasing a person: a reason is required")
-    holds.check_none_held(erasure.changed_sessions(), "erasing a person")
+    removal.check_removable(erasure.changed_sessions(), "erasing a person")
     run = functools.partial(erasure.run, audit.mask_reason(reason, erasure.names), actor)
     observer = observing.current
     return run() if observer is None else observer.run("erase", run, {})
@@ -347,7 +347,7 @@ class _Erasure:
         self, actor: Any, *, event: AuditEvent | None = None, dry_run: bool = False
     ) -> ErasureReceipt:
         keys = set(self.data.sessions.values_list("pk", flat=True)) if dry_run else self._deleted()
-        held = [rows.filter(legal_hold=True).order_by() for rows in self.changed_sessions()]
+        held = [removal.kept_among(rows).order_by() for rows in self.changed_sessions()]
         held_keys = {key for rows in held for key in rows.values_list("pk", flat=True)}
         return ErasureReceipt(
             person=self.person,

@@ -35,6 +35,7 @@ from django_agent_sessions.models import (
     UsageRollup,
     deletion,
     lifetimes,
+    removal,
 )
 from django_agent_sessions.models.lifetimes import (
     OTHER_NAMESPACES,
@@ -192,7 +193,7 @@ class _Run:
         report = self.report
         for rule, condition in self._ranges():
             rows = self._sessions().filter(condition).order_by().values("namespace")
-            free = Q(legal_hold=False)
+            free = removal.REMOVABLE
             for name, count, held, messages in rows.annotate(
                 free=Count("pk", filter=free),
                 kept=Count("pk", filter=~free),

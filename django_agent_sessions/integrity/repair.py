@@ -27,6 +27,7 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.functions import error_count, message_count, one_row_each
+from django_agent_sessions.models.removal import may_remove
 from django_agent_sessions.sql.triggers import Trigger, create_trigger
 from django_agent_sessions.store.contents import replace_derived
 from django_agent_sessions.values.token_counts import TokenCounts
@@ -68,7 +69,7 @@ def repair_findings(using: str, session: UUID, findings: Sequence[Finding]) -> d
 def _repair_kind(using: str, session: UUID, kind: Kind, findings: Sequence[Finding]) -> str:
     def repair(current: SessionChange) -> str:
         # Each repair reads the current rows, so a retry is safe.
-        if current.session.legal_hold and kind is not Kind.LEASE:
+        if not may_remove(current.session) and kind is not Kind.LEASE:
             return _UNDER_LEGAL_HOLD
         with codec.reading_damaged():
             return _REPAIRS[kind](using, current.session, findings)

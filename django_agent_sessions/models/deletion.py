@@ -22,7 +22,7 @@ from django.db import connections, models, transaction
 from django.db.models import Count, F
 from django.dispatch import Signal
 
-from django_agent_sessions.models import holds
+from django_agent_sessions.models import removal
 from django_agent_sessions.models.removed_messages import last_of, remember_removed
 
 MAX_SESSIONS = 50
@@ -94,7 +94,7 @@ def delete_session(
             session = row.select_for_update().order_by().defer(*ENCRYPTED).first()
             if session is None:
                 return count
-            holds.refuse_if_held(session)
+            removal.refuse_removal(session)
             if messages is None:
                 messages = _messages(row.model, row.db).filter(session=session.pk)
             before_batch = _key_before_batch(messages) if in_batches else None

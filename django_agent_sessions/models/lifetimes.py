@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions import conf
 from django_agent_sessions.exceptions import ConfigurationError, InvalidIdError
+from django_agent_sessions.models.removal import may_remove
 from django_agent_sessions.values.ids import validate_namespace
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def deletion_date(session: Session) -> DeletionDate | None:
     Returns None if it is under legal hold, or if neither ``expires_at`` nor
     ``AGENT_SESSIONS["RETENTION"]`` limits its life.
     """
-    return None if session.legal_hold else Lifetimes.from_settings().date_of(session)
+    return Lifetimes.from_settings().date_of(session) if may_remove(session) else None
 
 
 def _passed(rule: Rule, lifetime: timedelta, now: datetime) -> Q:

@@ -26,7 +26,7 @@ from django.utils import timezone
 
 from django_agent_sessions.content import codec
 from django_agent_sessions.exceptions import AuditError, EncryptedSearchError
-from django_agent_sessions.models import deletion, holds
+from django_agent_sessions.models import deletion, removal
 from django_agent_sessions.models.functions import value_is, value_of
 from django_agent_sessions.models.last_message import last_message_columns
 from django_agent_sessions.models.lifetimes import Lifetimes
@@ -90,7 +90,7 @@ class SessionQuerySet(models.QuerySet["tables.Session"]):
                 transaction, a session that is put under legal hold meanwhile can raise it after
                 others were deleted.
         """
-        holds.check_none_held(self.order_by() if not self.query.is_sliced else self)
+        removal.check_removable(self.order_by() if not self.query.is_sliced else self)
         # Let Django raise its own error for querysets that it cannot delete.
         deletable = not (self.query.is_sliced or self.query.distinct or self.query.combinator)
         if not deletable or self._fields is not None:  # type: ignore[attr-defined] # as Django checks it
@@ -178,7 +178,7 @@ class SessionQuerySet(models.QuerySet["tables.Session"]):
 
     def not_held(self) -> Self:
         """Exclude sessions under legal hold, which cannot be deleted."""
-        return self.filter(legal_hold=False)
+        return self.filter(removal.REMOVABLE)
 
     def with_errors(self) -> Self:
         """Filter the sessions with a message that reports an error, such as a failed tool.
@@ -270,7 +270,7 @@ class AgentQuerySet(models.QuerySet["tables.SessionAgent"]):
         if self.query.is_sliced:
             return super().delete()  # Django raises its own error.
         with transaction.atomic(self.db):
-            holds.lock_sessions_of(self)
+            removal.lock_sessions_of(self)
             return super().delete()
 
     delete.alters_data = True  # type: ignore[attr-defined] # read by Django
@@ -293,7 +293,7 @@ class MessageQuerySet(models.QuerySet["tables.SessionMessage"]):
         if self.query.is_sliced:
             return super().delete()  # Django raises its own error.
         with transaction.atomic(self.db):
-            locked: list[tables.Session] = holds.lock_sessions_of(self)
+            locked: list[tables.Session] = removal.lock_sessions_of(self)
             first_deleted = self._first_positions()
             deleted = deletion.delete_message_rows(self)
             if deleted[0]:

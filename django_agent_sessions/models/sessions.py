@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
-from django_agent_sessions.models import deletion, holds
+from django_agent_sessions.models import deletion, removal
 from django_agent_sessions.models.constraints import IndexWhereNotEmpty, UniqueWhereSet
 from django_agent_sessions.models.content_columns import ContentColumns, ContentKind
 from django_agent_sessions.models.fields import (
@@ -50,7 +50,7 @@ def cascade_unless_held(
     sub_objs = sub_objs.defer(*deletion.ENCRYPTED)
     if not sub_objs:
         return
-    holds.check_none_held(sub_objs, "the user owns sessions")
+    removal.check_removable(sub_objs, "the user owns sessions")
     if conf.get_settings().KEEP_SESSIONS_OF_DELETED_USERS:
         return
     if hasattr(collector, "add_edge") and hasattr(collector, "model_objs"):

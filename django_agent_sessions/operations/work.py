@@ -25,6 +25,7 @@ from django_agent_sessions.governance.redaction.visibility import staff_visibili
 from django_agent_sessions.governance.session_change import SessionChange, last_step
 from django_agent_sessions.interchange import export_sessions
 from django_agent_sessions.models import AuditEvent, Operation, Session, deletion
+from django_agent_sessions.models.removal import check_removable, may_remove
 from django_agent_sessions.models.session_names import by_key
 from django_agent_sessions.queries.matching import reviewable_by, starter_of
 
@@ -106,8 +107,8 @@ def delete(batch: SessionBatch) -> BatchOutcome:
     """Delete the sessions that are not under legal hold."""
     outcome = BatchOutcome()
     rows = batch.locked(outcome)
-    outcome.skipped += [(row.pk, HELD) for row in rows if row.legal_hold]
-    if free := [row for row in rows if not row.legal_hold]:
+    outcome.skipped += [(row.pk, HELD) for row in rows if not may_remove(row)]
+    if free := [row for row in rows if may_remove(row)]:
         _delete(free, batch)
         outcome.done = len(free)
     return outcome
@@ -127,8 +128,7 @@ def redact_one(batch: SessionBatch, advance: Advance) -> None:
     """Redact a session, and move the cursor in the transaction of its change."""
     (key,) = batch.keys
     rows = Session.objects.using(batch.using).filter(pk=key)
-    if rows.filter(legal_hold=True).exists():
-        raise LegalHoldError("the session is under legal hold", list(rows))
+    check_removable(rows)
 
     def step(change: SessionChange) -> None:
         advance(key, BatchOutcome(done=1) if change.changed else BatchOutcome(unchanged=1))

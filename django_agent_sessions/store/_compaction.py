@@ -13,6 +13,7 @@ from django_agent_sessions.models import (
     Session,
     deletion,
 )
+from django_agent_sessions.models.removal import may_remove
 from django_agent_sessions.values.records import AgentRecord, Append, BranchRecord
 
 from ._append import append_messages
@@ -21,7 +22,6 @@ from ._content_writes import increment_redaction_epoch
 from ._counters import recounting
 from ._queries import conversation
 from ._turns import forget_costs
-from .locking import may_remove
 
 
 class Compacted(NamedTuple):

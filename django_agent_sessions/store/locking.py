@@ -15,7 +15,7 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
     StaleSessionError,
 )
-from django_agent_sessions.models import Session, holds
+from django_agent_sessions.models import Session, removal
 from django_agent_sessions.models.querysets import SessionQuerySet
 from django_agent_sessions.values.ids import new_id
 
@@ -35,15 +35,10 @@ Removal: TypeAlias = bool | Callable[[], bool]
 """Whether a change removes or replaces what a session has; a function is called with its lock."""
 
 
-def may_remove(session: Session) -> bool:
-    """Return whether what a locked session has may be removed: not under legal hold."""
-    return not session.legal_hold
-
-
 def check_removal(session: Session, removes: Removal, what: str = "") -> None:
     """Raise ``LegalHoldError`` if a change removes what a locked session must keep."""
-    if not may_remove(session) and (removes() if callable(removes) else removes):
-        raise holds.legal_hold_error([session], what)
+    if not removal.may_remove(session) and (removes() if callable(removes) else removes):
+        raise removal.removal_error([session], what)
 
 
 def removable_rows(using: str, session: UUID) -> SessionQuerySet:
@@ -53,7 +48,7 @@ def removable_rows(using: str, session: UUID) -> SessionQuerySet:
 
 def check_removable(using: str, session: UUID, what: str) -> None:
     """Raise ``LegalHoldError`` if the hold is why ``removable_rows`` returned none."""
-    holds.check_none_held(Session.objects.using(using).filter(pk=session), what)
+    removal.check_removable(Session.objects.using(using).filter(pk=session), what)
 
 
 def lock_session(

@@ -9,7 +9,7 @@ from typing import Self
 from django_agent_sessions.exceptions import ConfigurationError
 
 # The holds of this context, which follow an append from thread to thread.
-_holds: ContextVar[tuple[object, ...]] = ContextVar("django_agent_sessions.holds", default=())
+_holds: ContextVar[tuple[object, ...]] = ContextVar("django_agent_sessions.held_locks", default=())
 
 
 class ConversationLock:

@@ -23,6 +23,7 @@ from django_agent_sessions.governance.redaction import (
 from django_agent_sessions.governance.redaction.visibility import staff_visibility
 from django_agent_sessions.models import Operation, Session
 from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS
+from django_agent_sessions.models.removal import REMOVABLE
 
 from .preview import Group, count_places, group_places
 
@@ -66,7 +67,7 @@ def preview_matches(
     preview = BulkPreview()
     # As the operation does, which skips sessions under legal hold.
     sessions = reach(request, *OPERATION_PERMISSIONS[Operation.Kind.REDACT]).filter(sessions)
-    keys = list(sessions.filter(legal_hold=False).values_list("pk", flat=True)[:MAX_SEARCHED])
+    keys = list(sessions.filter(REMOVABLE).values_list("pk", flat=True)[:MAX_SEARCHED])
     try:
         with limit_work(request_budget(staff=True)):
             for key in keys:

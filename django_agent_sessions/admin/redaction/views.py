@@ -36,6 +36,7 @@ from django_agent_sessions.governance.redaction import (
 from django_agent_sessions.governance.redaction.visibility import staff_visibility
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, SessionMessage
 from django_agent_sessions.models.querysets import groups_of_keys
+from django_agent_sessions.models.removal import may_remove
 
 from .forms import MESSAGE, SESSION, ScopeForm, Target, find_target
 from .preview import (
@@ -169,7 +170,7 @@ def _preview_response(
         why=why or ReasonForm(_REDACTED),
         changed=changed,
         unread=_missing_files_text(unread) if unread else "",
-        blocked=viewer.session.legal_hold and (result.messages or result.states) > 0,
+        blocked=not may_remove(viewer.session) and (result.messages or result.states) > 0,
         elsewhere=_other_scope(form),
     )
 

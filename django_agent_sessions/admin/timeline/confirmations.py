@@ -15,6 +15,7 @@ from django_agent_sessions.admin.formatting import fill_in, moment_tag
 from django_agent_sessions.admin.pages import admin_url
 from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, SessionAgent, Snapshot
+from django_agent_sessions.models.removal import may_remove
 from django_agent_sessions.timeline import Timeline
 from django_agent_sessions.values.records import AgentRecord, BranchRecord
 
@@ -230,7 +231,7 @@ def confirm_delete(viewer: Viewer, agent: UUID, number: int) -> Confirmation:
         lines=lines,
         action=AuditEvent.Action.BRANCH_DELETED,
         apply=apply,
-        blocked=held if viewer.session.legal_hold else "",
+        blocked="" if may_remove(viewer.session) else held,
         danger=True,
         seen=f"{branch.name} {branch.length} {snapshots}",
     )

@@ -1,4 +1,4 @@
-"""What the store and services ask before they remove or change what a session has.
+"""Whether what a session has may be removed or changed, asked by the store and services before.
 
 Content of a session under legal hold is neither deleted nor changed. Content can be added. What an
 agent replaces as a matter of course, such as its state, is kept by ``store._held_copies``. On
@@ -20,20 +20,34 @@ if TYPE_CHECKING:
 _MAX_NAMED = 100
 
 
-def legal_hold_error(sessions: Collection[Session], what: str = "") -> LegalHoldError:
+REMOVABLE = models.Q(legal_hold=False)
+"""The condition of sessions whose content may be removed."""
+
+
+def may_remove(session: Session) -> bool:
+    """Return whether what a session has may be removed: not under legal hold."""
+    return not session.legal_hold
+
+
+def kept_among(sessions: models.QuerySet[Session]) -> models.QuerySet[Session]:
+    """Return the sessions of which nothing may be removed."""
+    return sessions.filter(legal_hold=True)
+
+
+def removal_error(sessions: Collection[Session], what: str = "") -> LegalHoldError:
     """Return the error for an operation that a legal hold forbids."""
     names = ", ".join(repr(session.session_id) for session in list(sessions)[:5])
     text = f"session {names} is under legal hold; release it first"
     return LegalHoldError(f"{what}: {text}" if what else text, sessions)
 
 
-def refuse_if_held(session: Session, what: str = "") -> None:
+def refuse_removal(session: Session, what: str = "") -> None:
     """Raise ``LegalHoldError`` if a session, whose row the caller has locked, is under hold."""
-    if session.legal_hold:
-        raise legal_hold_error([session], what)
+    if not may_remove(session):
+        raise removal_error([session], what)
 
 
-def check_none_held(
+def check_removable(
     sessions: models.QuerySet[Session] | Iterable[models.QuerySet[Session]], what: str = ""
 ) -> None:
     """Raise ``LegalHoldError`` if one of the sessions is under legal hold.
@@ -44,11 +58,11 @@ def check_none_held(
     groups = [sessions] if isinstance(sessions, models.QuerySet) else sessions
     held: dict[Any, Session] = {}
     for rows in groups:
-        held |= {row.pk: row for row in rows.filter(legal_hold=True)[: _MAX_NAMED - len(held)]}
+        held |= {row.pk: row for row in kept_among(rows)[: _MAX_NAMED - len(held)]}
         if len(held) == _MAX_NAMED:
             break
     if held:
-        raise legal_hold_error(list(held.values()), what)
+        raise removal_error(list(held.values()), what)
 
 
 def lock_sessions_of(rows: models.QuerySet[Any]) -> list[Session]:
@@ -58,6 +72,6 @@ def lock_sessions_of(rows: models.QuerySet[Any]) -> list[Session]:
     # Locked first, so that none is put under legal hold meanwhile. Not the title and metadata,
     # whose key may have been destroyed.
     locked = list(found.order_by("pk").select_for_update().only("session_id", "legal_hold"))
-    if held := [session for session in locked if session.legal_hold]:
-        raise legal_hold_error(held)
+    if held := [session for session in locked if not may_remove(session)]:
+        raise removal_error(held)
     return locked
