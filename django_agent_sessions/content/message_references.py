@@ -36,6 +36,31 @@ def map_references(value: Any, change: Callable[[int, Any], Any]) -> Any:
     return {**value, "kept": changed} if isinstance(value, dict) else changed
 
 
+def move_references(
+    value: Any, new_position: Callable[[int], int], exists: Callable[[int], bool]
+) -> Any:
+    """Return the references of a snapshot or window after messages got other positions.
+
+    Ranges without messages are left out. An inline message whose original does not exist loses its
+    position.
+    """
+    moved: list[Any] = []
+    for item in references_in(value) or ():
+        if isinstance(item, list):
+            first, stop = map(new_position, item)
+            if first < stop:
+                moved.append([first, stop])
+        elif "position" not in item:
+            moved.append(item)
+        elif exists(item["position"]):
+            moved.append({**item, "position": new_position(item["position"])})
+        else:
+            moved.append({"message": item["message"]})
+    if isinstance(value, dict):
+        return {"kept": moved, "tail": new_position(value["tail"])}
+    return moved
+
+
 def referenced_ranges(references: Sequence[Any]) -> list[list[int]]:
     """Return the ranges of positions to which references refer, in their order."""
     return [
@@ -100,16 +125,25 @@ def end_of_references(value: Any) -> int | None:
     return stop
 
 
+def end_of_window(value: Any) -> int | None:
+    """Return the position after the last message to which a window refers; None if it is invalid.
+
+    It is 0 for an agent that holds all messages.
+    """
+    if value is None:
+        return 0
+    if not isinstance(value, dict) or not is_position(value.get("tail")):
+        return None
+    end = end_of_references(value.get("kept"))
+    return None if end is None else max(value["tail"], end)
+
+
 def is_window(value: Any) -> bool:
     """Return whether a value is an agent's window: ``{"kept": [reference, …], "tail": position}``.
 
     None is the window of an agent that holds all messages.
     """
-    return value is None or (
-        isinstance(value, dict)
-        and is_position(value.get("tail"))
-        and end_of_references(value.get("kept")) is not None
-    )
+    return end_of_window(value) is not None
 
 
 def is_conversation_manager_state(value: Any) -> bool:

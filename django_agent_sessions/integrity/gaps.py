@@ -13,7 +13,11 @@ from uuid import UUID
 from django.db.models import F
 
 from django_agent_sessions import audit
-from django_agent_sessions.content.message_references import end_of_references, is_window
+from django_agent_sessions.content.message_references import (
+    end_of_references,
+    is_window,
+    move_references,
+)
 from django_agent_sessions.models import (
     MAIN_BRANCH,
     AuditEvent,
@@ -60,6 +64,10 @@ class PositionMap:
         """Return whether there is a message at a position."""
         index = bisect_right([first for first, _ in self.runs], position) - 1
         return index >= 0 and position <= self.runs[index][1]
+
+    def moved(self, references: Any) -> Any:
+        """Return the references of a snapshot or window to the new positions."""
+        return move_references(references, self.new_position, self.has)
 
     @property
     def closes(self) -> bool:
@@ -159,9 +167,7 @@ def _references(using: str, agent: UUID, moves: Mapping[int, PositionMap]) -> li
     if not is_window(window):
         return None
     if window is not None and branch_moves.closes:
-        kept = _renumbered(window["kept"], branch_moves)
-        moved = {"kept": kept, "tail": branch_moves.new_position(window["tail"])}
-        changes.append(partial(replace_window, using, agent, moved))
+        changes.append(partial(replace_window, using, agent, branch_moves.moved(window)))
     snapshots = Snapshot.objects.using(using).filter(agent=agent)
     for part in row_batches(snapshots, ("branch", "messages", "length"), ("messages",)):
         for snapshot in part:
@@ -169,7 +175,7 @@ def _references(using: str, agent: UUID, moves: Mapping[int, PositionMap]) -> li
             if end_of_references(snapshot["messages"]) is None:
                 return None
             if branch_moves.closes:
-                messages = _renumbered(snapshot["messages"], branch_moves)
+                messages = branch_moves.moved(snapshot["messages"])
                 length = branch_moves.new_position(snapshot["length"])
                 changes.append(partial(replace_references, using, snapshot["pk"], messages, length))
     for branch in Branch.objects.using(using).filter(agent=agent, number__in=moves):
@@ -177,22 +183,6 @@ def _references(using: str, agent: UUID, moves: Mapping[int, PositionMap]) -> li
             branches = Branch.objects.using(using).filter(pk=branch.pk)
             changes.append(partial(branches.update, start=start))
     return changes
-
-
-def _renumbered(messages: list[Any], moves: PositionMap) -> list[Any]:
-    result: list[Any] = []
-    for item in messages:
-        if isinstance(item, list):
-            first, stop = (moves.new_position(position) for position in item)
-            if first < stop:
-                result.append([first, stop])
-        elif "position" not in item:
-            result.append(item)
-        elif moves.has(item["position"]):
-            result.append({**item, "position": moves.new_position(item["position"])})
-        else:
-            result.append({"message": item["message"]})
-    return result
 
 
 def _move(using: str, agent: UUID, branch: int, moves: PositionMap, free: int, change: int) -> None:

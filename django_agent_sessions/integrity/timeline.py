@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from django_agent_sessions.content.message_references import end_of_references, is_window
+from django_agent_sessions.content.message_references import end_of_references, end_of_window
 from django_agent_sessions.models import (
     MAIN_BRANCH,
     Branch,
@@ -42,15 +42,11 @@ _Ends = Mapping[tuple[UUID, int], int]
 
 def _check_windows(batch: Batch, ends: _Ends) -> None:
     for key, agent in batch.agents.items():
-        window = agent.window
-        if window is None:
-            continue
         where = {"session": agent.session, "agent": key, "row": key}
-        if not is_window(window):
+        end = end_of_window(agent.window)
+        if end is None:
             batch.add(Kind.WINDOW, **where)
-        elif max(window["tail"], end_of_references(window["kept"]) or 0) > ends.get(
-            (key, MAIN_BRANCH), 0
-        ):
+        elif end > ends.get((key, MAIN_BRANCH), 0):
             batch.add(Kind.WINDOW_PAST_END, **where)
 
 
