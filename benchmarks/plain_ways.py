@@ -24,7 +24,7 @@ from django_agent_sessions.db import bridge, workers
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 from django_agent_sessions.sql import appends, lookup, message_reads, message_writes
-from django_agent_sessions.store import _append_groups, _content_writes
+from django_agent_sessions.store import _append_groups, _redaction
 from django_agent_sessions.store._counters import move_counters
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY
 
@@ -317,7 +317,7 @@ MECHANISMS = (
         "sql/message_writes.py",
         "`QuerySet.update` for each message",
         [("redact", _STORE)],
-        _patched((_content_writes, "redact_rows", _redact_rows)),
+        _patched((_redaction, "redact_rows", _redact_rows)),
     ),
     Mechanism(
         "conversations as SQL",

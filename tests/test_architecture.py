@@ -54,7 +54,7 @@ def test_the_store_asks_for_a_legal_hold_where_it_locks_and_where_it_keeps_a_cop
         path.name for path in (PACKAGE / "store").glob("*.py") if asks.search(path.read_text())
     }
     # A compaction does not remove, but keeps the history, under legal hold.
-    assert found == {"locking.py", "_held_copies.py", "_compaction.py"}
+    assert found == {"locking.py", "_held_copies.py", "_branches.py"}
 
 
 def test_the_root_has_these_modules_only():

@@ -12,14 +12,14 @@ from ._append import AppendSteps, run_steps
 from ._append_groups import arun_steps
 from ._branch_names import BranchNames, BranchSummary
 from ._branch_steps import MAIN_NAME
-from ._branches import Branches
-from ._compaction import Compacted
+from ._branches import Branches, Compacted
+from ._context import StoreOperations
 from ._feedback import MAX_COMMENT, Feedback
-from ._first_write import session_record
 from ._messages import Messages
 from ._multi_agents import MultiAgents
+from ._new_sessions import session_record
 from ._sessions import Sessions
-from ._store import SessionStore, StoreOperations
+from ._store import SessionStore
 from ._turns import Turns
 
 __all__ = [

@@ -20,7 +20,7 @@ from ._agent_states import (
     with_agent_lock,
 )
 from ._branch_steps import find_branch_row, move_to_branch, swap_with_main
-from ._content_writes import increment_redaction_epoch
+from ._change_numbers import increment_redaction_epoch
 from ._context import StorePart, twin
 from ._queries import key_at, snapshot_rows
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import Any, TypeVar
 
 from django.db.models import F, QuerySet
@@ -11,20 +10,19 @@ from django.utils import timezone
 
 from django_agent_sessions.content import dialects
 from django_agent_sessions.content.message_references import held_by, holding
-from django_agent_sessions.exceptions import UnreadableStateError
 from django_agent_sessions.models import (
     MAIN_BRANCH,
     Session,
     SessionAgent,
-    SessionMultiAgent,
     Snapshot,
 )
 from django_agent_sessions.models.content_field import sealed_columns, update_one
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, AgentState, SnapshotRecord
+from django_agent_sessions.values.state_columns import state_columns, state_of
 
 from ._queries import conversation_length, key_at, snapshot_rows
-from ._row_errors import agent_deleted, corrupt_columns, corrupt_state
+from ._row_errors import agent_deleted, refuse_unreadable
 from ._snapshot_documents import agent_document, state_in_document, without_message_references
 from .locking import Removal, lock_session, with_lock
 
@@ -44,21 +42,8 @@ RUN_STATE = "run_state"
 It is taken once. It is therefore not copied, and no snapshot brings it back.
 """
 
-STATES = tuple(each.name for each in fields(AgentState))
-"""The columns of an agent's state."""
-
 LATEST_SNAPSHOT_ID = ""
 """Id of the snapshot that each save replaces."""
-
-
-def state_of(row: Any) -> AgentState:
-    """Return the state in an agent's row, or in the columns that `sql.lookup` reads."""
-    return AgentState(*(getattr(row, name) for name in STATES))
-
-
-def state_columns(state: AgentState) -> dict[str, Any]:
-    """Return the values of the columns of an agent's state."""
-    return {name: getattr(state, name) for name in STATES}
 
 
 def state_in_snapshot(snapshot: Snapshot, length: int) -> AgentState:
@@ -104,28 +89,6 @@ def _with_present_run(state: Any, row: SessionAgent) -> Any:
     if rest is state or not isinstance(present, dict) or RUN_STATE not in present:
         return rest
     return {**rest, RUN_STATE: present[RUN_STATE]}
-
-
-def refuse_unreadable(what: str, row: SessionAgent | Snapshot | None) -> None:
-    """Raise ``UnreadableStateError`` if a state that is to be copied or replaced is corrupt."""
-    names = STATES if isinstance(row, SessionAgent) else ("document", "messages")
-    if row is not None and (columns := corrupt_columns(row, *names)):
-        raise UnreadableStateError(corrupt_state(what, row, columns))
-
-
-def readable_orchestrator(rows: QuerySet[SessionMultiAgent]) -> Any:
-    """Return the state of an orchestrator, or None; raise ``UnreadableStateError`` if corrupt."""
-    row = rows.first()
-    if row is None:
-        return None
-    refuse_unreadable_orchestrator(row)
-    return row.state
-
-
-def refuse_unreadable_orchestrator(row: SessionMultiAgent) -> None:
-    """Raise ``UnreadableStateError`` if the state of an orchestrator is corrupt."""
-    if corrupt_columns(row, "state"):
-        raise UnreadableStateError(corrupt_state(f"orchestrator {row.multi_agent_id!r}", row))
 
 
 def insert_snapshot(using: str, agent: AgentRecord) -> Snapshot:

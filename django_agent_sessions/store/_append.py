@@ -9,15 +9,15 @@ from functools import partial
 from typing import NoReturn, TypeAlias, TypeVar, cast
 from uuid import UUID
 
-from django.db import connections
+from django.db import IntegrityError, connections
 from django.utils import timezone
 
-from django_agent_sessions.db.db_errors import RetryError
+from django_agent_sessions.db.db_errors import RetryError, is_duplicate
 from django_agent_sessions.db.loop_guard import sync_only
-from django_agent_sessions.db.retries import tracked_atomic, write
+from django_agent_sessions.db.retries import in_caller_transaction, tracked_atomic, write
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import SessionConflictError, StaleSessionError
-from django_agent_sessions.models import SessionAgent, SessionMessage
+from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.models.removed_messages import removed_positions
 from django_agent_sessions.sql import appends
 from django_agent_sessions.sql.counters import CounterUpdate
@@ -27,7 +27,8 @@ from django_agent_sessions.values.records import Append, Written
 from django_agent_sessions.values.run_context import current_run
 
 from ._message_updates import update_row
-from ._queries import conversation, lock_session_row, next_position, positions_of
+from ._new_sessions import tell_created
+from ._queries import agent_rows, conversation, lock_session_row, next_position, positions_of
 from ._row_errors import agent_deleted
 from ._rows import (
     MessageRow,
@@ -285,3 +286,66 @@ class AppendWrite:
                 f"{self.what}: another writer appended since position {expected} was read"
             )
         raise RetryError
+
+
+class FirstWrite:
+    """An agent, its first messages and perhaps its session, which are created together.
+
+    ``append`` has the record of the agent's row. Without ``session``, the agent's session exists.
+    """
+
+    def __init__(
+        self, using: str, agent: SessionAgent, append: Append, session: Session | None = None
+    ) -> None:
+        self._using, self._agent, self._session = using, agent, session
+        self._append = AppendWrite(using, append)
+        if session is not None:
+            spent = total_usage(self._append.new)
+            session.message_count = spent.messages
+            session.input_tokens, session.output_tokens = spent.input_tokens, spent.output_tokens
+            session.cache_read_tokens = spent.cache_read_tokens
+            session.cache_write_tokens = spent.cache_write_tokens
+            session.cost = spent.cost
+            session.error_count, session.has_errors = spent.errors, spent.errors > 0
+
+    def write(self) -> Written:
+        """Write all or nothing.
+
+        Raises ``SessionConflictError`` if nothing was written and the agent has to be opened.
+        """
+        connection = connections[self._using]
+        conflict = SessionConflictError(f"{self._append.what}: it was not created; open it")
+        # Without autocommit, SQLite would commit what is in a savepoint at its end.
+        if in_caller_transaction(connection) and not connection.in_atomic_block:
+            raise conflict
+
+        def attempt(unsure: bool) -> bool:
+            if unsure and agent_rows(self._using).filter(pk=self._agent.pk).exists():
+                self._append.first = 0
+                return True
+            return self._insert()
+
+        if not write(self._using, attempt, what=self._append.what, savepoint=False):
+            raise conflict
+        if self._session is not None:
+            tell_created(self._using, self._session, "create")
+        self._append.tell()
+        return self._append.records()
+
+    def _insert(self) -> bool:
+        uploads = self._append.uploads
+        try:
+            with uploads.attempt() if uploads else nullcontext(), tracked_atomic(self._using):
+                if self._session is None:
+                    lock_session_row(self._using, self._append.agent.session)
+                else:
+                    self._session.save(using=self._using, force_insert=True)
+                self._agent.save(using=self._using, force_insert=True)
+                self._append.insert()
+        except RetryError:
+            return False
+        except IntegrityError as error:
+            if is_duplicate(error):
+                return False
+            raise
+        return True

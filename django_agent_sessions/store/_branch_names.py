@@ -43,10 +43,10 @@ from django_agent_sessions.values.records import (
 
 from ._agent_states import BRANCH_NAMES, former_name_of_main, with_agent_lock
 from ._branch_steps import MAIN_NAME
+from ._context import StoreOperations
 from ._counters import recounting
 from ._queries import agent_rows, branch_rows, conversation
 from ._row_errors import corrupt_columns, corrupt_state
-from ._store import StoreOperations
 from ._turns import IS_USER_MESSAGE, forget_costs
 
 

@@ -6,7 +6,7 @@ import functools
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
 from django_agent_sessions.db import bridge
@@ -20,7 +20,8 @@ from django_agent_sessions.values.ids import SessionKey, validate_id
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, Reach
 from django_agent_sessions.values.records import SessionRecord
 
-from ._queries import session_rows
+if TYPE_CHECKING:
+    from ._store import SessionStore
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -53,7 +54,7 @@ class StoreContext:
         Without a namespace and scope, these are the owner's sessions in all of them, which a
         primary key can name.
         """
-        rows = session_rows(self.using).filter(self.reach.condition())
+        rows = Session.objects.using(self.using).filter(self.reach.condition())
         if self.namespace or self.scope:
             rows = rows.filter(namespace=self.namespace, scope=self.scope)
         return rows
@@ -98,6 +99,23 @@ class StorePart:
     def using(self) -> str:
         """The alias of the database."""
         return self._context.using
+
+
+class StoreOperations:
+    """Further operations on a store, for one kind of caller. The base class of such operations."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        with_guarded_methods(cls)
+
+    def __init__(self, store: SessionStore) -> None:
+        self.store = store
+        self._context = store._context
+
+    @property
+    def using(self) -> str:
+        """The alias of the database."""
+        return self.store.using
 
 
 S = TypeVar("S", bound=HasDatabase)

@@ -24,14 +24,12 @@ from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.models.functions import error_count, message_count
 from django_agent_sessions.values.records import AgentRecord, Usage
 
-from ._queries import session_rows
-
 logger = logging.getLogger("django_agent_sessions")
 
 
 def touch(using: str, session: UUID, spent: Usage, among: QuerySet[Session] | None = None) -> None:
     """Set the session's last activity to now, and add usage to its counters."""
-    rows = session_rows(using) if among is None else among
+    rows = Session.objects.using(using) if among is None else among
 
     def update(unsure: bool) -> None:
         # After a lost connection the counters may be updated already: count the tokens once
@@ -48,7 +46,7 @@ def touch(using: str, session: UUID, spent: Usage, among: QuerySet[Session] | No
         # MariaDB may have looked in the owner's index, where another update moved the session's
         # entry meanwhile, and then finds none.
         if among.filter(pk=session).exists():
-            move_counters(session_rows(using).filter(pk=session), by)
+            move_counters(Session.objects.using(using).filter(pk=session), by)
 
     write(using, update, what="updating the session counters", savepoint=False)
 
@@ -119,7 +117,9 @@ def recounting(using: str, agent: AgentRecord) -> Iterator[None]:
     yield
     messages, errors = _count_messages(using, agent)
     subtract_messages(
-        session_rows(using).filter(pk=agent.session), before - messages, errors_before - errors
+        Session.objects.using(using).filter(pk=agent.session),
+        before - messages,
+        errors_before - errors,
     )
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import builtins
 import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeGuard
 from uuid import UUID
 
@@ -18,16 +21,19 @@ from django_agent_sessions.models import MessageFeedback, Session, SessionMessag
 from django_agent_sessions.models.content_field import update_one
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.session_names import SessionName
-from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.ids import id_for_time, new_id
 from django_agent_sessions.values.records import FeedbackRecord
 
-from ._content_writes import set_feedback_change
+from ._change_numbers import set_feedback_change
 from ._context import StorePart, twin
 from ._session_names import find_key
 from .locking import with_session_lock
 
 MAX_COMMENT = 4000
 """The most characters of a comment."""
+
+_ROWS = 100
+"""Imported feedback that is inserted in one statement."""
 
 _SOURCE = re.compile(r"[A-Za-z0-9_.:-]{1,32}")
 
@@ -173,4 +179,54 @@ def _record(row: MessageFeedback) -> FeedbackRecord:
         comment="" if isinstance(comment, CorruptPayload) else str(comment),
         created_at=row.created_at,
         updated_at=row.updated_at,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedFeedback:
+    """Feedback as its source has it, with a user of this project."""
+
+    id: UUID | None
+    user: str
+    source: str
+    value: int
+    comment: str
+    created_at: datetime
+    updated_at: datetime
+
+
+def insert_feedback(
+    using: str, session: UUID, messages: Iterable[tuple[UUID, Sequence[ImportedFeedback]]]
+) -> None:
+    """Insert the feedback of messages, by their keys; the caller has locked the session."""
+    found = [(message, one) for message, listed in messages for one in listed]
+    rows = MessageFeedback.objects.using(using)
+    for start in range(0, len(found), _ROWS):
+        part = found[start : start + _ROWS]
+        keys = [one.id for _, one in part if one.id is not None]
+        taken = set(rows.filter(pk__in=keys).values_list("pk", flat=True))
+        new: list[MessageFeedback] = []
+        for message, one in part:
+            key = one.id
+            if key is None or key in taken:
+                key = id_for_time(one.created_at, len(new))
+            taken.add(key)
+            new.append(_imported_row(session, message, key, one))
+        rows.bulk_create(new)
+
+
+def _imported_row(
+    session: UUID, message: UUID, key: UUID, one: ImportedFeedback
+) -> MessageFeedback:
+    comment = str(mask_on_write(displayable(one.comment), free=True))[:MAX_COMMENT]
+    return MessageFeedback(
+        id=key,
+        session_id=session,
+        message_id=message,
+        user=one.user,
+        source=one.source,
+        value=one.value,
+        comment=comment,
+        created_at=one.created_at,
+        updated_at=one.updated_at,
     )

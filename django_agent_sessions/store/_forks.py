@@ -21,19 +21,14 @@ from django_agent_sessions.models import (
 from django_agent_sessions.models.querysets import MessageQuerySet
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentState
+from django_agent_sessions.values.state_columns import state_columns, state_of
 
-from ._agent_states import (
-    LATEST_SNAPSHOT_ID,
-    refuse_unreadable,
-    state_columns,
-    state_in_snapshot,
-    state_of,
-    without_run_state,
-)
-from ._agents import agent_without_state
+from ._agent_rows import agent_without_state
+from ._agent_states import LATEST_SNAPSHOT_ID, state_in_snapshot, without_run_state
 from ._counters import set_error_count
 from ._message_copies import copy_messages
 from ._queries import session_rows
+from ._row_errors import refuse_unreadable
 from ._session_columns import prepare_title
 from ._snapshot_documents import without_message_references
 

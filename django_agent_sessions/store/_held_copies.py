@@ -21,15 +21,13 @@ from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.sql.holds import free_at_epoch
 from django_agent_sessions.sql.triggers import permit_change
 
-from ._queries import session_rows
-
 _UNDER_HOLD = Exists(Session.objects.filter(pk=OuterRef("session"), legal_hold=True))
 
 
 def _lock_without_key(using: str, session: UUID) -> Session | None:
     """Lock the session's row against holds and redactions, but not against new rows of it."""
     weaker = connections[using].features.has_select_for_no_key_update
-    return session_rows(using).filter(pk=session).select_for_update(no_key=weaker).first()
+    return Session.objects.using(using).filter(pk=session).select_for_update(no_key=weaker).first()
 
 
 def replace_state(

@@ -34,14 +34,14 @@ from django_agent_sessions.values.records import AgentRecord, NewMessage, Sessio
 
 from ._agent_states import lock_agent
 from ._branch_steps import insert_branch
+from ._context import StoreOperations
 from ._counters import set_error_count
-from ._imported_feedback import ImportedFeedback, insert_feedback
+from ._feedback import ImportedFeedback, insert_feedback
 from ._message_copies import common_prefix_length
 from ._queries import branch_rows, session_rows
 from ._redacted_originals import are_originals
 from ._reviews import ImportedReview, insert_review
 from ._rows import MessageRow, database_values, uploads_of
-from ._store import StoreOperations
 from ._turns import import_costs
 
 _MAX_COUNT = 2**40

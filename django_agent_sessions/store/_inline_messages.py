@@ -19,8 +19,6 @@ from django_agent_sessions.models import MAIN_BRANCH, SessionAgent, Snapshot
 from django_agent_sessions.models.content_columns import ContentKind, content_columns_of
 from django_agent_sessions.models.stored_text import StoredText
 
-from ._content_rows import Copy
-
 _PART = 50
 
 
@@ -72,7 +70,7 @@ def keys_with_inline_messages(using: str, session: UUID, model: type[Model]) -> 
 
 def without_inline_messages(
     using: str, session: UUID, refs: Collection[MessageRef]
-) -> Iterator[tuple[Copy, dict[str, Any]]]:
+) -> Iterator[tuple[Model, dict[str, Any]]]:
     """Yield the rows with these messages inline, and their values with references instead."""
     wanted = set(refs)
     agents = {ref.agent for ref in wanted if ref.agent and ref.branch == MAIN_BRANCH}
@@ -88,7 +86,7 @@ def without_inline_messages(
             name: map_inline_messages(row, value, unless_wanted) for name, value in before.items()
         }
         if any(after[name] is not value for name, value in before.items()):
-            yield Copy(row, content_columns_of(row), before), after
+            yield row, after
 
 
 def _ref_of(row: Model, item: dict[str, Any]) -> MessageRef | None:

@@ -27,12 +27,12 @@ from django_agent_sessions.values.records import (
     UnreadableMultiAgentRecord,
 )
 
-from ._agent_states import readable_orchestrator
+from ._append import append_messages
 from ._context import StorePart, twin
 from ._held_copies import replace_state
-from ._node_messages import append_node_messages, has_node_messages
+from ._node_messages import has_node_messages, node_appends
 from ._queries import lock_session_row
-from ._row_errors import corrupt_state
+from ._row_errors import corrupt_state, readable_orchestrator
 from ._session_names import given_session
 
 logger = logging.getLogger("django_agent_sessions")
@@ -97,7 +97,10 @@ class MultiAgents(StorePart):
                 lock_session_row(self.using, record.id)
                 if not insert_unique(self.using, row, what=what):
                     return False
-                append_node_messages(self.using, record, multi_agent_id, state, at=updated_at)
+                for append in node_appends(
+                    self.using, record, multi_agent_id, state, at=updated_at
+                ):
+                    append_messages(self.using, append)
             return True
 
         if nodes and has_node_messages(state):
@@ -188,7 +191,10 @@ class MultiAgents(StorePart):
                 stored = readable_orchestrator(rows) if with_nodes else None
                 updated = replace_state(self.using, record.id, rows, content, epoch=epoch)
                 if updated and with_nodes:
-                    append_node_messages(self.using, record, multi_agent_id, state, before=stored)
+                    for append in node_appends(
+                        self.using, record, multi_agent_id, state, before=stored
+                    ):
+                        append_messages(self.using, append)
             return updated
 
         updated = bool(write(self.using, update, what=what))

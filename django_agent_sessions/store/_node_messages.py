@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Any
@@ -25,8 +25,7 @@ from django_agent_sessions.sql import lookup
 from django_agent_sessions.values.ids import MAX_ID_LENGTH, id_for_time, new_id, validate_id
 from django_agent_sessions.values.records import AgentRecord, Append, NewMessage, SessionRecord
 
-from ._agents import agent_without_state, insert_agent
-from ._append import append_messages
+from ._agent_rows import agent_without_state, insert_agent
 
 _TASK = "task"
 # The messages of a state differ in their times, by which copies of several agents are ordered.
@@ -36,7 +35,7 @@ _DIGEST = 16
 logger = logging.getLogger("django_agent_sessions")
 
 
-def append_node_messages(
+def node_appends(
     using: str,
     session: SessionRecord | Session,
     multi_agent_id: str,
@@ -44,11 +43,11 @@ def append_node_messages(
     *,
     before: object = None,
     at: datetime | None = None,
-) -> None:
-    """Append what a state says that the earlier one does not, in the caller's transaction.
+) -> Iterator[Append]:
+    """Yield the appends of what a state says that the earlier one does not.
 
-    Requires the session's lock, and that the new state is written in the same transaction: a retry
-    then finds it as the earlier one and appends nothing.
+    They are to be written in the transaction of the new state, with the session's lock: a retry
+    then finds it as the earlier state and appends nothing.
     """
     dialect, messages = dialects.node_messages(state, before)
     if any(len(message.node) > 1 for message in messages):
@@ -66,7 +65,7 @@ def append_node_messages(
     for node, of_node in itertools.groupby(timed, key=itemgetter(0)):
         agent = _agent(using, session, _agent_id(multi_agent_id, node), dialect)
         if agent is not None:
-            append_messages(using, Append(agent, [message for _, message in of_node]))
+            yield Append(agent, [message for _, message in of_node])
 
 
 def has_node_messages(state: object) -> bool:

@@ -30,10 +30,10 @@ from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import SessionRecord
 
+from ._context import StoreOperations
 from ._object_bytes import read_bytes, write_bytes
 from ._queries import lock_session_row
 from ._session_names import require_session
-from ._store import StoreOperations
 from .locking import lock_session
 
 _MAX_KEY_LENGTH = 700

@@ -17,16 +17,12 @@ from django_agent_sessions.sql.statement_sizes import check_values_size
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import Usage
 
-from ._agent_states import (
-    LATEST_SNAPSHOT_ID,
-    readable_orchestrator,
-    refuse_unreadable,
-    refuse_unreadable_orchestrator,
-    update_snapshot,
-)
+from ._agent_states import LATEST_SNAPSHOT_ID, update_snapshot
+from ._append import append_messages
 from ._counters import touch
 from ._held_copies import keep
-from ._node_messages import append_node_messages, has_node_messages
+from ._node_messages import has_node_messages, node_appends
+from ._row_errors import readable_orchestrator, refuse_unreadable, refuse_unreadable_orchestrator
 from ._snapshot_finding import SnapshotFinder
 from .locking import with_lock
 
@@ -78,7 +74,10 @@ class OrchestratorSnapshotStore(SnapshotFinder):
                 keep(self.using, session, agents, {"state": state})
                 keep(self.using, session, rows, {"document": document})
                 if has_node_messages(state):
-                    append_node_messages(self.using, session, multi_agent_id, state, before=before)
+                    for append in node_appends(
+                        self.using, session, multi_agent_id, state, before=before
+                    ):
+                        append_messages(self.using, append)
                 new_state = sealed_columns(SessionMultiAgent, key, {"state": state}, session.pk)
                 agents.update(**new_state, updated_at=now)
             content = {"document": document, "messages": []}

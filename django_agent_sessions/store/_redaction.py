@@ -8,22 +8,38 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import F, Model, Q
+from django.utils import timezone
 
 from django_agent_sessions import audit
 from django_agent_sessions.blobs import Uploads, update_references
+from django_agent_sessions.db.db_errors import RetryError
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.exceptions import SessionNotFoundError
-from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, Branch, Session, SessionMessage
-from django_agent_sessions.sql.statement_sizes import check_statement_size
+from django_agent_sessions.models import (
+    MAIN_BRANCH,
+    AuditEvent,
+    Branch,
+    MessageFeedback,
+    Session,
+    SessionMessage,
+    SessionRelated,
+    Snapshot,
+    StoredObject,
+)
+from django_agent_sessions.models.content_field import holder_of, sealed_columns
+from django_agent_sessions.sql.message_writes import redact_rows
+from django_agent_sessions.sql.statement_sizes import check_statement_size, check_values_size
 from django_agent_sessions.values.records import AgentRecord
 
-from ._content_rows import Copy
-from ._content_writes import increment_redaction_epoch, replace, replace_messages
+from ._change_numbers import increment_redaction_epoch, set_feedback_change
+from ._encrypted_summaries import redacted_summaries
 from ._held_copies import keep, keep_messages
 from ._inline_messages import MessageRef, without_inline_messages
+from ._object_bytes import write_bytes
 from ._queries import conversation, session_rows
-from ._rows import MessageRow, uploads_of
+from ._redacted_originals import record_originals
+from ._rows import MessageRow, sealed_payload, uploads_of
 from .locking import lock_session, with_lock
 
 
@@ -34,7 +50,7 @@ def write_redaction(
     uploads: Uploads,
     *,
     messages: Sequence[tuple[UUID, int, MessageRow]],
-    rows: Iterable[tuple[Copy, Mapping[str, Any]]],
+    rows: Iterable[tuple[Model, Mapping[str, Any]]],
     now: datetime | None = None,
     is_seen: bool = True,
 ) -> int:
@@ -51,12 +67,72 @@ def write_redaction(
     keep_messages(using, session, keys)
     if session.title_derived:
         keep(using, session, session_rows(using).filter(pk=session.pk), {"title": ""})
-    for copy, values in rows:
-        keep(using, session, type(copy.row)._base_manager.using(using).filter(pk=copy.key), values)
-        replace(using, copy, values, change=number)
+    for row, values in rows:
+        keep(using, session, type(row)._base_manager.using(using).filter(pk=row.pk), values)
+        _replace(using, row, values, change=number)
     replace_messages(using, messages, event, change=number)
     update_references(using, session.pk, keys)
     return increment_redaction_epoch(using, session, now) if is_seen else session.redaction_epoch
+
+
+def _replace(using: str, row: Model, new: Mapping[str, Any], *, change: int) -> None:
+    """Write new values of a row's content columns, in a transaction that has locked the session.
+
+    ``change`` is the session's next change number.
+
+    Raises ``RetryError`` if the row was deleted or has another revision.
+    """
+    if isinstance(row, StoredObject):
+        _replace_bytes(using, row, new["data"])
+        return
+    check_values_size(using, *new.values())
+    columns = dict(sealed_columns(type(row), row.pk, new, holder_of(row)))
+    if isinstance(row, Session | SessionRelated):
+        columns["updated_at"] = timezone.now()
+    if isinstance(row, Session):
+        columns["header_change"] = change
+    rows = type(row)._base_manager.using(using).filter(pk=row.pk)
+    if isinstance(row, Snapshot):
+        rows = rows.filter(revision=row.revision, updated_at=row.updated_at)
+    if not rows.update(**columns):
+        raise RetryError
+    if isinstance(row, MessageFeedback):
+        set_feedback_change(using, row.session_id, change)
+
+
+def _replace_bytes(using: str, row: StoredObject, data: bytes) -> None:
+    objects = StoredObject.objects.using(using).filter(pk=row.pk, revision=row.revision)
+    columns = {"size": len(data), "revision": F("revision") + 1, "updated_at": timezone.now()}
+    if not objects.update(**columns):
+        raise RetryError
+    write_bytes(using, row.pk, data)
+
+
+def replace_messages(
+    using: str,
+    messages: Iterable[tuple[UUID, int, MessageRow]],
+    event: AuditEvent,
+    *,
+    change: int,
+) -> None:
+    """Write the redacted versions of messages, given with their revisions.
+
+    ``change`` is the session's next change number. Raises ``RetryError`` if a message was deleted
+    or has another revision.
+    """
+    rows = []
+    messages = list(messages)
+    messages += redacted_summaries(using, event.session, [key for key, _, _ in messages])
+    if event.session is not None:
+        record_originals(using, event.session, [key for key, _, _ in messages])
+    for key, revision, row in messages:
+        check_statement_size(using, row.texts)
+        assert event.session is not None  # noqa: S101 - messages are redacted in their session
+        payload = sealed_payload(key, row.texts[0], event.session)
+        columns = {"message": payload, "redacted_at": row.created_at, **row.neutral_columns()}
+        rows.append((key, revision, columns))
+    if redact_rows(using, rows, event.pk, change=change) != len(rows):
+        raise RetryError
 
 
 def redact_at(

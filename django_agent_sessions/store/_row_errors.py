@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from django_agent_sessions.content.message_references import end_of_references, is_window
-from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.exceptions import SessionNotFoundError, UnreadableStateError
+from django_agent_sessions.models import SessionAgent, SessionMultiAgent, Snapshot
 from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.values.state_columns import STATES
 
 
 def agent_deleted(what: str, session: UUID) -> SessionNotFoundError:
@@ -38,3 +42,25 @@ def corrupt_state(what: str, row: Any, columns: Sequence[str] = ("state",)) -> s
         f"({', '.join(columns)}): restore it from a backup, or set it to an empty value; see "
         "corrupt-state in the documentation's page on integrity"
     )
+
+
+def refuse_unreadable(what: str, row: SessionAgent | Snapshot | None) -> None:
+    """Raise ``UnreadableStateError`` if a state that is to be copied or replaced is corrupt."""
+    names = STATES if isinstance(row, SessionAgent) else ("document", "messages")
+    if row is not None and (columns := corrupt_columns(row, *names)):
+        raise UnreadableStateError(corrupt_state(what, row, columns))
+
+
+def readable_orchestrator(rows: QuerySet[SessionMultiAgent]) -> Any:
+    """Return the state of an orchestrator, or None; raise ``UnreadableStateError`` if corrupt."""
+    row = rows.first()
+    if row is None:
+        return None
+    refuse_unreadable_orchestrator(row)
+    return row.state
+
+
+def refuse_unreadable_orchestrator(row: SessionMultiAgent) -> None:
+    """Raise ``UnreadableStateError`` if the state of an orchestrator is corrupt."""
+    if corrupt_columns(row, "state"):
+        raise UnreadableStateError(corrupt_state(f"orchestrator {row.multi_agent_id!r}", row))

@@ -17,7 +17,7 @@ from django_agent_sessions.sql import lookup
 from django_agent_sessions.values.records import SessionRecord
 
 from ._context import StoreContext
-from ._first_write import session_record
+from ._new_sessions import session_record
 
 
 @retry_reads

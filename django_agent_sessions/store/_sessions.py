@@ -33,17 +33,17 @@ from django_agent_sessions.values.records import (
     Usage,
 )
 
-from ._agents import agent_record, new_agent
+from ._agent_rows import agent_record, new_agent
+from ._append import FirstWrite
 from ._context import StorePart, twin
-from ._first_write import (
-    FirstWrite,
+from ._forks import copy_session
+from ._new_sessions import (
     insert_session,
     log_unused_metadata,
     new_session,
     session_record,
     tell_created,
 )
-from ._forks import copy_session
 from ._queries import session_rows
 from ._session_columns import prepare_metadata, prepare_title
 from ._session_names import find_key, require_session

@@ -14,8 +14,8 @@ from django_agent_sessions.models import Session, Snapshot
 from django_agent_sessions.models.querysets import begins_with, key_condition
 
 from ._agent_states import LATEST_SNAPSHOT_ID
+from ._context import StoreOperations
 from ._queries import session_rows
-from ._store import StoreOperations
 from .locking import lock_session
 
 

@@ -17,12 +17,13 @@ from django_agent_sessions.models.stored_text import PAYLOAD_TEXT
 from django_agent_sessions.values.message_version import MessageVersion
 from django_agent_sessions.values.records import AgentRecord
 
-from ._agent_states import LATEST_SNAPSHOT_ID, refuse_unreadable
-from ._agents import agent_record, agent_without_state
+from ._agent_rows import agent_record, agent_without_state
+from ._agent_states import LATEST_SNAPSHOT_ID
 from ._message_reading import read_contents
-from ._orchestrations import OrchestratorSnapshotStore
 from ._queries import agent_rows, conversation, snapshot_rows
+from ._row_errors import refuse_unreadable
 from ._snapshot_documents import agent_document
+from ._snapshot_finding import SnapshotFinder
 from ._snapshot_records import LoadedSnapshot
 
 _MOST_RANGES = 20
@@ -32,7 +33,7 @@ _Attempt: TypeAlias = tuple[LoadedSnapshot | None, bool]
 """What was read, and whether it did not change meanwhile."""
 
 
-class SnapshotReader(OrchestratorSnapshotStore):
+class SnapshotReader(SnapshotFinder):
     def last_row(self, agent: AgentRecord) -> MessageVersion | None:
         """Return the last message of a conversation; None if it is empty."""
         rows = conversation(self.using, agent).order_by("-message_id")

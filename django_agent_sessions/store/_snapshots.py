@@ -21,11 +21,12 @@ from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.message_version import MessageVersion
 from django_agent_sessions.values.records import AgentRecord, Usage
 
-from ._agent_states import LATEST_SNAPSHOT_ID, refuse_unreadable, update_snapshot
-from ._agents import agent_without_state
+from ._agent_rows import agent_without_state
+from ._agent_states import LATEST_SNAPSHOT_ID, update_snapshot
 from ._counters import touch
 from ._held_copies import keep
 from ._queries import agent_rows, conversation, key_at, snapshot_rows
+from ._row_errors import refuse_unreadable
 from ._snapshot_reading import SnapshotReader
 from ._snapshot_records import SaveState, SnapshotWrite
 from .locking import with_lock

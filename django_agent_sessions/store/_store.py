@@ -36,11 +36,11 @@ from ._branches import Branches
 from ._context import StoreContext, twin
 from ._counters import touch
 from ._feedback import Feedback
-from ._first_write import insert_session, log_unused_metadata
 from ._message_deletion import clear_messages, pop_message
 from ._message_reading import payloads_of
 from ._messages import Messages
 from ._multi_agents import MultiAgents
+from ._new_sessions import insert_session, log_unused_metadata
 from ._session_names import find_in_reach, find_key, read_session, require_session
 from ._sessions import Sessions
 from ._turns import Turns
@@ -501,20 +501,3 @@ class SessionStore:
         return clear_messages(self.using, agent, epoch)
 
     aclear = twin(clear)
-
-
-class StoreOperations:
-    """Further operations on a store, for one kind of caller. The base class of such operations."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        with_guarded_methods(cls)
-
-    def __init__(self, store: SessionStore) -> None:
-        self.store = store
-        self._context = store._context
-
-    @property
-    def using(self) -> str:
-        """The alias of the database."""
-        return self.store.using

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from ._change_numbers import clear_derived_titles, increment_redaction_epoch
 from ._content_rows import Copy, content_versions, walk
 from ._content_writes import (
     clear_copied_content,
-    clear_derived_titles,
-    increment_redaction_epoch,
     replace_derived,
     replace_references,
     replace_window,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ._feedback import MAX_COMMENT, is_feedback_value, valid_feedback_source
-from ._imported_feedback import ImportedFeedback
+from ._feedback import MAX_COMMENT, ImportedFeedback, is_feedback_value, valid_feedback_source
 from ._importing import (
     CACHE_COLUMNS,
     COUNT_COLUMNS,

@@ -225,7 +225,7 @@ class RedactionPlan:
                 for found in changes
                 if found.message is not None
             ],
-            rows=[(found.copy, found.values) for found in changes if found.message is None],
+            rows=[(found.copy.row, found.values) for found in changes if found.message is None],
             is_seen=search.is_seen_by_agents,
         )
 

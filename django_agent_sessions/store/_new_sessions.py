@@ -1,4 +1,4 @@
-"""Create a session, alone or together with what is written to it first."""
+"""Create sessions, and return them as records."""
 
 from __future__ import annotations
 
@@ -6,33 +6,23 @@ import dataclasses
 import json
 import logging
 from collections.abc import Mapping
-from contextlib import nullcontext
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from django.db import IntegrityError, connections
 from django.utils import timezone
 
 from django_agent_sessions import signals
 from django_agent_sessions.content import codec
-from django_agent_sessions.db.db_errors import RetryError, is_duplicate
 from django_agent_sessions.db.retries import (
-    in_caller_transaction,
     insert_unique,
-    tracked_atomic,
-    write,
 )
 from django_agent_sessions.db.write_hooks import send_after_commit
-from django_agent_sessions.exceptions import SessionConflictError
-from django_agent_sessions.models import Session, SessionAgent
+from django_agent_sessions.models import Session
 from django_agent_sessions.values.ids import new_id, validate_id
-from django_agent_sessions.values.records import Append, SessionRecord, Usage, Written
+from django_agent_sessions.values.records import SessionRecord, Usage
 
-from ._append import AppendWrite
 from ._context import StoreContext
-from ._queries import agent_rows, lock_session_row
-from ._rows import total_usage
 from ._session_columns import check_is_mapping, prepare_metadata, prepare_title
 
 logger = logging.getLogger("django_agent_sessions")
@@ -138,66 +128,3 @@ def new_session(
         updated_at=updated_at or now,
         last_activity_at=now,
     )
-
-
-class FirstWrite:
-    """An agent, its first messages and perhaps its session, which are created together.
-
-    ``append`` has the record of the agent's row. Without ``session``, the agent's session exists.
-    """
-
-    def __init__(
-        self, using: str, agent: SessionAgent, append: Append, session: Session | None = None
-    ) -> None:
-        self._using, self._agent, self._session = using, agent, session
-        self._append = AppendWrite(using, append)
-        if session is not None:
-            spent = total_usage(self._append.new)
-            session.message_count = spent.messages
-            session.input_tokens, session.output_tokens = spent.input_tokens, spent.output_tokens
-            session.cache_read_tokens = spent.cache_read_tokens
-            session.cache_write_tokens = spent.cache_write_tokens
-            session.cost = spent.cost
-            session.error_count, session.has_errors = spent.errors, spent.errors > 0
-
-    def write(self) -> Written:
-        """Write all or nothing.
-
-        Raises ``SessionConflictError`` if nothing was written and the agent has to be opened.
-        """
-        connection = connections[self._using]
-        conflict = SessionConflictError(f"{self._append.what}: it was not created; open it")
-        # Without autocommit, SQLite would commit what is in a savepoint at its end.
-        if in_caller_transaction(connection) and not connection.in_atomic_block:
-            raise conflict
-
-        def attempt(unsure: bool) -> bool:
-            if unsure and agent_rows(self._using).filter(pk=self._agent.pk).exists():
-                self._append.first = 0
-                return True
-            return self._insert()
-
-        if not write(self._using, attempt, what=self._append.what, savepoint=False):
-            raise conflict
-        if self._session is not None:
-            tell_created(self._using, self._session, "create")
-        self._append.tell()
-        return self._append.records()
-
-    def _insert(self) -> bool:
-        uploads = self._append.uploads
-        try:
-            with uploads.attempt() if uploads else nullcontext(), tracked_atomic(self._using):
-                if self._session is None:
-                    lock_session_row(self._using, self._append.agent.session)
-                else:
-                    self._session.save(using=self._using, force_insert=True)
-                self._agent.save(using=self._using, force_insert=True)
-                self._append.insert()
-        except RetryError:
-            return False
-        except IntegrityError as error:
-            if is_duplicate(error):
-                return False
-            raise
-        return True
