@@ -1,4 +1,4 @@
-"""Branches of a conversation: rewind, switch and delete, without losing messages.
+"""Branches of a conversation: rewind, switch, compact and delete, without losing messages.
 
 Each branch is a complete conversation. A rewind moves the later messages to a new branch and copies
 the earlier ones there. The main branch keeps its rows, and each position means the same on both.
