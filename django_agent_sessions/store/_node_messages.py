@@ -50,7 +50,7 @@ def node_appends(
     then finds it as the earlier state and appends nothing.
     """
     dialect, messages = dialects.node_messages(state, before)
-    if any(len(message.node) > 1 for message in messages):
+    if any(len(node) > 1 for node, _ in messages):
         # A graph inside another one may store its nodes' messages itself.
         others = SessionMultiAgent.objects.using(using).filter(session=session.id)
         others = others.exclude(multi_agent_id=multi_agent_id)
@@ -59,8 +59,8 @@ def node_appends(
         )
     start = at or timezone.now() - _STEP * (len(messages) - 1)
     timed = [
-        (message.node, _new_message(message.message, start + _STEP * place, dated=at is not None))
-        for place, message in enumerate(messages)
+        (node, _new_message(message, start + _STEP * place, dated=at is not None))
+        for place, (node, message) in enumerate(messages)
     ]
     for node, of_node in itertools.groupby(timed, key=itemgetter(0)):
         agent = _agent(using, session, _agent_id(multi_agent_id, node), dialect)

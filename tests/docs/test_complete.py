@@ -40,7 +40,7 @@ INTERNAL = {
     "content.detectors": {"MatchTuple"},
     "content.dialects": {
         *("ASSISTANT_UI", "EMPTY_SUMMARY", "OPENAI", "STRANDS", "STRANDS_NODE", "TEXT_CAP"),
-        *("NodeMessage", "UnknownDialect", "client_written", "configure", "labels", "load"),
+        *("NodePath", "UnknownDialect", "client_written", "configure", "labels", "load"),
         *("node_messages", "vocabulary"),
     },
     "governance.redaction": {"request_budget"},

@@ -15,7 +15,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .base import Dialect, NodeMessage, ToolCallIds, TranscriptBlock, UnknownDialect, ValueKindOf
+from .base import Dialect, NodePath, ToolCallIds, TranscriptBlock, UnknownDialect, ValueKindOf
 from .parts import EMPTY_SUMMARY, TEXT_CAP, Part, PartKind, Summary, displayable
 from .vocabulary import Vocabulary
 
@@ -27,7 +27,7 @@ __all__ = [
     "STRANDS_NODE",
     "TEXT_CAP",
     "Dialect",
-    "NodeMessage",
+    "NodePath",
     "Part",
     "PartKind",
     "Summary",
@@ -117,10 +117,11 @@ def _recognizes(dialect: Dialect, payload: Mapping[str, Any]) -> bool:
         return False
 
 
-def node_messages(state: object, *before: object) -> tuple[str, list[NodeMessage]]:
+def node_messages(state: object, *before: object) -> tuple[str, list[tuple[NodePath, Any]]]:
     """Return what the nodes of an orchestrator said since earlier states, and its dialect.
 
-    ``before`` are its earlier state, and those of other orchestrators.
+    Each message is a pair with its node's path. ``before`` are the orchestrator's earlier state,
+    and those of other orchestrators.
     """
     for dialect in all_dialects():
         try:

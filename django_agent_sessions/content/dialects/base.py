@@ -51,13 +51,8 @@ class ToolCallIds(NamedTuple):
     results: tuple[str, ...] = ()
 
 
-class NodeMessage(NamedTuple):
-    """A message of a node in the state of an orchestrator."""
-
-    node: tuple[str, ...]
-    """The node's name, after those of the graphs around it; empty for the orchestrator's task."""
-
-    message: Any
+NodePath: TypeAlias = tuple[str, ...]
+"""A node's name, after those of the graphs around it; empty for the orchestrator's task."""
 
 
 class Dialect:
@@ -240,7 +235,9 @@ class Dialect:
         """Return whether it is a summary of messages that only the model's provider can read."""
         return False
 
-    def node_messages(self, state: object, before: Sequence[object]) -> Iterator[NodeMessage]:
+    def node_messages(
+        self, state: object, before: Sequence[object]
+    ) -> Iterator[tuple[NodePath, Any]]:
         """Yield what the nodes said in the state of an orchestrator, and its task.
 
         The messages are in this format. Those that are also in one of the states ``before`` are

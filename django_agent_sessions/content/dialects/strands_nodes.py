@@ -12,7 +12,7 @@ import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .base import NodeMessage
+from .base import NodePath
 from .parts import EMPTY_SUMMARY, Summary
 from .redaction import Message
 from .strands import Strands
@@ -38,7 +38,9 @@ class StrandsNode(Strands):
             role=summary.role, text=summary.text, has_error=summary.has_error
         )
 
-    def node_messages(self, state: object, before: Sequence[object]) -> Iterator[NodeMessage]:
+    def node_messages(
+        self, state: object, before: Sequence[object]
+    ) -> Iterator[tuple[NodePath, Any]]:
         """Yield the messages of a state that none of the earlier states has.
 
         A task is new if it differs from that of the first earlier state, or if this was completed
@@ -51,11 +53,11 @@ class StrandsNode(Strands):
         if was_completed and state.get("status") != _COMPLETED:
             # A new run, which begins without results: what it says may be said again.
             before = before[1:]
-        seen = {_identity(said.message) for earlier in before for said in _said(earlier)}
-        new = [said for said in _said(state) if _identity(said.message) not in seen]
+        seen = {_identity(message) for earlier in before for _, message in _said(earlier)}
+        new = [(node, message) for node, message in _said(state) if _identity(message) not in seen]
         task = _task(state.get(_TASK))
         if task and ((was_completed and new) or task != _task(previous.get(_TASK))):
-            yield NodeMessage((), {"role": "user", "content": task})
+            yield (), {"role": "user", "content": task}
         yield from new
 
     def replace_node_messages(self, state: Any, changes: Sequence[tuple[Message, Message]]) -> Any:
@@ -80,7 +82,7 @@ def _replaced(value: Any, replacements: Mapping[object, Message]) -> Any:
     return value
 
 
-def _said(state: object, path: tuple[str, ...] = ()) -> Iterator[NodeMessage]:
+def _said(state: object, path: NodePath = ()) -> Iterator[tuple[NodePath, Any]]:
     """Yield the nodes' messages in a state, or in the result of a node that is a graph."""
     results = state.get("results" if path else "node_results") if isinstance(state, dict) else None
     for node, outcome in results.items() if isinstance(results, dict) else ():
@@ -89,7 +91,7 @@ def _said(state: object, path: tuple[str, ...] = ()) -> Iterator[NodeMessage]:
             continue
         message = result.get("message")
         if result.get("type") == "agent_result" and isinstance(message, dict):
-            yield NodeMessage((*path, str(node)), _with_bytes(message))
+            yield (*path, str(node)), _with_bytes(message)
         elif result.get("type") == "multiagent_result":
             yield from _said(result, (*path, str(node)))
 
