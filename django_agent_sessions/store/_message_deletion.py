@@ -28,6 +28,7 @@ from django_agent_sessions.models import (
 from django_agent_sessions.models.content_field import sealed_columns
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models.querysets import MessageQuerySet
+from django_agent_sessions.models.removal import check_removable
 from django_agent_sessions.models.removed_messages import remember_removed
 from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import new_id
@@ -36,7 +37,7 @@ from django_agent_sessions.values.records import AgentRecord, PositionedPayload
 from ._counters import recounting, subtract_messages
 from ._message_reading import log_corrupt
 from ._queries import conversation, lock_session_row, session_rows
-from .locking import check_removable, lock_session, removable_rows, with_session_lock
+from .locking import lock_session, with_session_lock
 
 
 def pop_message(using: str, agent: AgentRecord) -> PositionedPayload | None:
@@ -89,10 +90,10 @@ def _pop_row(using: str, agent: AgentRecord) -> PositionedPayload | None:
 
 def _count_and_mark(using: str, agent: AgentRecord, mark: UUID, what: str) -> bool:
     """Decrement the message counter and write the mark, in the session's row."""
-    rows = removable_rows(using, agent.session)
-    if subtract_messages(rows, 1, last_write=mark, change=F("change") + 1):
+    rows = session_rows(using).filter(pk=agent.session)
+    if subtract_messages(rows.not_held(), 1, last_write=mark, change=F("change") + 1):
         return True
-    check_removable(using, agent.session, what)
+    check_removable(rows, what)
     return False
 
 

@@ -41,16 +41,6 @@ def check_removal(session: Session, removes: Removal, what: str = "") -> None:
         raise removal.removal_error([session], what)
 
 
-def removable_rows(using: str, session: UUID) -> SessionQuerySet:
-    """Return the row of the session, to be locked by an update; none under legal hold."""
-    return Session.objects.using(using).filter(pk=session).not_held()
-
-
-def check_removable(using: str, session: UUID, what: str) -> None:
-    """Raise ``LegalHoldError`` if the hold is why ``removable_rows`` returned none."""
-    removal.check_removable(Session.objects.using(using).filter(pk=session), what)
-
-
 def lock_session(
     using: str,
     session: UUID,
