@@ -20,7 +20,7 @@ from django.db.models import Q, QuerySet
 from django.utils.functional import LazyObject
 
 from django_agent_sessions.content.dialects import displayable
-from django_agent_sessions.db import bridge
+from django_agent_sessions.db import bridge, connection_state
 from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import AuditEvent
@@ -172,7 +172,7 @@ def record_checked(
         reason=mask_reason(reason, secrets),
         details={**({"via": via} if via else {}), **(details or {})},
     )
-    bridge.require_commits(alias)
+    connection_state.require_commits(alias)
     event.save(using=alias)
     return event
 
@@ -181,7 +181,7 @@ def record_each(
     action: AuditEvent.Action, targets: Mapping[UUID, UUID], *, actor: Any, using: str
 ) -> None:
     """Write an event for each session, about one of its messages, in one statement."""
-    bridge.require_commits(using)
+    connection_state.require_commits(using)
     who = {"actor_id": _key(actor), "actor": actor_name(actor)}
     AuditEvent.objects.using(using).bulk_create(
         AuditEvent(action=action, session=session, target=target, **who)
@@ -193,7 +193,7 @@ def record_all(
     action: AuditEvent.Action, details: Mapping[UUID, Mapping[str, Any]], *, using: str
 ) -> None:
     """Write an event for each session, by the actor of :func:`acting`, in one statement."""
-    bridge.require_commits(using)
+    connection_state.require_commits(using)
     acting = _acting.get()
     acting.check(using)
     reason = mask_reason(acting.reason) if acting.reason else ""

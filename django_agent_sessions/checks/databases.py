@@ -14,7 +14,7 @@ from django.db.models import Model, TextField
 from django.db.models.functions import Substr
 
 from django_agent_sessions import conf
-from django_agent_sessions.db import bridge
+from django_agent_sessions.db import bridge, connection_state
 from django_agent_sessions.exceptions import ConfigurationError
 
 from .settings import requires_valid
@@ -323,7 +323,7 @@ def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
     if alias not in connections:
         return []
     problems: list[CheckMessage] = []
-    if not bridge.commits(alias):
+    if not connection_state.commits(alias):
         problems.append(
             Error(
                 f"The sessions are in {alias!r}, on which Django commits nothing: messages would "

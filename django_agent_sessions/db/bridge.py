@@ -36,19 +36,22 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.module_loading import import_string
 
 from django_agent_sessions import conf
-from django_agent_sessions.db.db_errors import close_if_broken, reset_lost_transaction
+from django_agent_sessions.db.connection_state import (
+    close_if_broken,
+    require_commits,
+    reset_lost_transaction,
+)
 from django_agent_sessions.db.futures import DatabaseFuture
 from django_agent_sessions.db.groups import GroupedCall, run_together
 from django_agent_sessions.db.transaction_join import (
     JoinableTransaction,
     declared_transaction,
-    find_joinable_transaction,
     in_transaction,
     is_own_connection,
+    join_transaction,
     refuse_green_threads,
     refuse_to_leave_joined,
     register_waiting_call,
-    remember_joined,
     running_loop,
 )
 from django_agent_sessions.db.workers import PoolUsage, WorkerPool
@@ -106,27 +109,13 @@ def database(using: str | None = None) -> str:
     )
 
 
-def require_commits(using: str) -> None:
-    """Require that Django commits what is written to a database; called before each write."""
-    if not commits(using):
-        raise ConfigurationError(
-            f"{using!r} cannot store sessions, because DATABASES has 'AUTOCOMMIT': False for it "
-            "and Django would never commit a message: remove that, or name another alias of the "
-            "database in AGENT_SESSIONS['DATABASE']"
-        )
-
-
-def commits(using: str) -> bool:
-    """Return whether Django commits what is written to a database outside of a transaction."""
-    # Not the connection's state: a program may begin a transaction by `set_autocommit(False)`.
-    return bool(connections[using].settings_dict.get("AUTOCOMMIT", True))
-
-
 def connection_setup() -> Callable[[BaseDatabaseWrapper], Any] | None:
     """Import the callable that ``CONNECTION_SETUP`` names."""
     path = conf.get_settings().CONNECTION_SETUP
-    if path is None:
-        return None
+    return None if path is None else _import_setup(path)
+
+
+def _import_setup(path: str) -> Callable[[BaseDatabaseWrapper], Any]:
     try:
         candidate = import_string(path)
     except (ImportError, TypeError, ValueError) as error:
@@ -234,7 +223,7 @@ def run_sync(function: Callable[[], R], *, using: str) -> R:
         reset_lost_transaction(connection)
     if not looping and (in_transaction(connection) or getattr(_own, "works", False)):
         return function()
-    caller = _find_caller(using)
+    caller = join_transaction(using)
     with contextlib.suppress(_CallerGoneError):
         if isinstance(caller, CurrentThreadExecutor):
             return _outcome(_submit_to_caller(caller, function))
@@ -245,7 +234,8 @@ def run_sync(function: Callable[[], R], *, using: str) -> R:
     if not looping and (connection.connection is not None or _is_private_memory(connection)):
         close_if_broken(connection)
         return function()
-    return _wait(_own_pool, functools.partial(_on_own_connection, using, function))
+    setup = conf.get_settings().CONNECTION_SETUP
+    return _wait(_own_pool, functools.partial(_on_own_connection, using, function, setup))
 
 
 async def run_reading(function: Callable[[], R], *, using: str) -> R:
@@ -270,7 +260,7 @@ async def run_async(
     connection. Cancellation is raised only after the function has returned.
     """
     refuse_green_threads()
-    caller = _find_caller(using)
+    caller = join_transaction(using)
     with contextlib.suppress(_CallerGoneError):
         if isinstance(caller, CurrentThreadExecutor):
             return await _submit_to_caller(caller, function)
@@ -280,20 +270,14 @@ async def run_async(
                 return _wait(_borrowing_pool, borrowing)
             return await _arun(_borrowing_pool, borrowing)
     refuse_to_leave_joined(using)
+    setup = conf.get_settings().CONNECTION_SETUP
     # A setup may depend on the context of a call, which the others do not share.
-    grouped = call if conf.get_settings().CONNECTION_SETUP is None else None
-    own = functools.partial(_on_own_connection, using, function)
+    grouped = call if setup is None else None
+    own = functools.partial(_on_own_connection, using, function, setup)
     return await _arun(pool, own, grouped)
 
 
 # --- running ---------------------------------------------------------------------------------
-
-
-def _find_caller(using: str) -> JoinableTransaction | CurrentThreadExecutor | None:
-    caller = find_joinable_transaction(using)
-    if caller is not None and declared_transaction.get() is not caller:
-        remember_joined(caller, using)
-    return caller
 
 
 class _CallerGoneError(Exception):
@@ -362,12 +346,13 @@ async def _arun(
         timer.cancel()
 
 
-def _on_own_connection(using: str, function: Callable[[], R]) -> R:
+def _on_own_connection(using: str, function: Callable[[], R], path: str | None = None) -> R:
+    """Run a function on this thread's connection, in what ``CONNECTION_SETUP`` returns for it."""
     # A tool's rows would be lost, too, and what only reads would leave a transaction open.
     require_commits(using)
     connection = connections[using]
     close_if_broken(connection)
-    setup = connection_setup()
+    setup = None if path is None else _import_setup(path)
     _own.works = True
     try:
         with _require_context_manager(setup(connection)) if setup else contextlib.nullcontext():

@@ -1,4 +1,4 @@
-"""Classify database errors by the vendors' error codes, and close the connections they broke.
+"""Classify database errors by the vendors' error codes.
 
 The codes are those of PostgreSQL's appendix "Error Codes" and of MariaDB's list of error codes;
 SQLite's errors have texts only.
@@ -6,11 +6,7 @@ SQLite's errors have texts only.
 
 from __future__ import annotations
 
-import contextlib
-import select
-
 from django.db import Error, IntegrityError, InterfaceError, OperationalError, ProgrammingError
-from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_agent_sessions.exceptions import BlobNotFoundError
 
@@ -178,54 +174,3 @@ def _codes(error: Error) -> tuple[str | None, object]:
     cause = error.__cause__
     state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
     return state, error.args[0] if error.args else None
-
-
-# --- broken connections ----------------------------------------------------------------------
-
-
-def close_if_broken(connection: BaseDatabaseWrapper) -> None:
-    """Close a connection that the server has closed, so that the next use opens a new one.
-
-    A query would cost a round trip, so the socket is checked first: it is readable if the server
-    has closed it.
-    """
-    raw = connection.connection
-    if raw is None or connection.vendor == "sqlite":
-        return
-    if hasattr(raw, "fileno"):
-        try:
-            readable, _, _ = select.select([raw], [], [], 0)
-        except Exception:
-            # Each driver raises its own error for a closed connection.
-            readable = [raw]
-        if not readable:
-            return
-    if not connection.is_usable():
-        close_quietly(connection)
-
-
-def reset_lost_transaction(connection: BaseDatabaseWrapper) -> None:
-    """Reset a connection that Django believes to be in a transaction that no longer exists.
-
-    MariaDB and MySQL end a transaction with a statement of its own. If the connection is lost in
-    it, Django leaves the block but keeps the state of the connection, so that every later use would
-    join a transaction that cannot be ended. The error has been raised by then.
-    """
-    if connection.in_atomic_block and not connection.atomic_blocks:
-        # Django marks the block as entered before it creates the savepoint, also if that fails.
-        connection.in_atomic_block = connection.closed_in_transaction = False
-    raw = connection.connection
-    left = not (raw is None or connection.in_atomic_block or connection.autocommit)
-    if not left or not connection.errors_occurred:
-        return
-    if getattr(raw, "closed", False) or (
-        connection.vendor == "mysql" and not connection.is_usable()
-    ):
-        close_quietly(connection)
-
-
-def close_quietly(connection: BaseDatabaseWrapper) -> None:
-    """Close a broken connection, so that the next use opens a new one."""
-    # Django discards it even if the driver fails to close it.
-    with contextlib.suppress(Error):
-        connection.close()

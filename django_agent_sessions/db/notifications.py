@@ -33,7 +33,7 @@ _last_sent: dict[tuple[str, UUID], float] = {}
 
 def notifier(using: str) -> Callable[[SessionWrite], None] | None:
     """Return what notifies listeners of a write, if ``LISTEN_DATABASE`` is set; else None."""
-    if conf.get_settings().LISTEN_DATABASE is None or connections[using].vendor != "postgresql":
+    if connections[using].vendor != "postgresql" or conf.get_settings().LISTEN_DATABASE is None:
         return None
     return _notify
 

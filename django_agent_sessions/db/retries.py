@@ -10,21 +10,22 @@ from contextlib import contextmanager, nullcontext
 from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 from django.db import DataError, Error, IntegrityError, connections, models, transaction
-from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_agent_sessions import conf
-from django_agent_sessions.db.bridge import require_commits
+from django_agent_sessions.db.connection_state import (
+    close_quietly,
+    in_caller_transaction,
+    require_commits,
+)
 from django_agent_sessions.db.db_errors import (
     UNDER_HOLD,
     MessageGoneError,
     RetryError,
-    close_quietly,
     is_conflict,
     is_duplicate,
     is_lost_connection,
     is_not_migrated,
     is_read_only,
-    reset_lost_transaction,
 )
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
@@ -128,17 +129,6 @@ def retry_reads(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[
                     close_quietly(connection)
 
     return read
-
-
-def in_caller_transaction(connection: BaseDatabaseWrapper) -> bool:
-    """Return whether the caller has a transaction open, so that nothing may be retried here.
-
-    A retry on a new connection would lose the caller's earlier work.
-    """
-    reset_lost_transaction(connection)
-    if connection.in_atomic_block or connection.connection is None:
-        return connection.in_atomic_block
-    return not connection.autocommit
 
 
 def write(

@@ -80,12 +80,27 @@ _joined_transaction: contextvars.ContextVar[_JoinedTransaction | None] = context
 )
 
 
-def remember_joined(joinable: JoinableTransaction | CurrentThreadExecutor, using: str) -> None:
-    """Record in this context, which a run's tools inherit, which transaction the run is part of."""
-    if isinstance(joinable, JoinableTransaction):
-        _joined_transaction.set(_JoinedTransaction.of(joinable.connection))
-    elif (connection := _open_connections.get((_work_thread(joinable), using))) is not None:
+def join_transaction(using: str) -> JoinableTransaction | CurrentThreadExecutor | None:
+    """Find the transaction that this call belongs to; None if there is none.
+
+    Returns an executor if the waiting thread must run the call itself. This context, which a run's
+    tools inherit, records which transaction the run is part of.
+    """
+    declared = declared_transaction.get()
+    while declared is not None:
+        if declared.is_waiting and declared.connection.alias == using:
+            if declared is not declared_transaction.get():
+                _joined_transaction.set(_JoinedTransaction.of(declared.connection))
+            return declared
+        declared = declared.outer
+    transactions = _open_transactions(using)
+    # Usually there is none, and no stack needs to be read.
+    found = _provable_transaction(transactions) if transactions else None
+    if isinstance(found, JoinableTransaction):
+        _joined_transaction.set(_JoinedTransaction.of(found.connection))
+    elif found is not None and (connection := transactions.get(_work_thread(found))) is not None:
         _joined_transaction.set(_JoinedTransaction.of(connection))
+    return found
 
 
 def refuse_green_threads() -> None:
@@ -148,20 +163,9 @@ def is_own_connection(connection: BaseDatabaseWrapper, using: str) -> bool:
     return connection is _open_connections.get((threading.get_ident(), using))
 
 
-def find_joinable_transaction(using: str) -> JoinableTransaction | CurrentThreadExecutor | None:
-    """Find the transaction that this call belongs to; None if there is none.
-
-    Returns an executor if the waiting thread must run the call itself.
-    """
-    declared = declared_transaction.get()
-    while declared is not None:
-        if declared.is_waiting and declared.connection.alias == using:
-            return declared
-        declared = declared.outer
-    transactions = _open_transactions(using)
-    if not transactions:
-        # The usual case, which needs no stack to be read.
-        return None
+def _provable_transaction(
+    transactions: dict[int, BaseDatabaseWrapper],
+) -> JoinableTransaction | CurrentThreadExecutor | None:
     if (own := transactions.get(threading.get_ident())) is not None:
         return JoinableTransaction(own)
     if (executor := _asgiref_executor(transactions)) is not None:

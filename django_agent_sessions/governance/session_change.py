@@ -16,7 +16,8 @@ from django.db import connections
 
 from django_agent_sessions import audit
 from django_agent_sessions.db import bridge
-from django_agent_sessions.db.retries import in_caller_transaction, write
+from django_agent_sessions.db.connection_state import in_caller_transaction
+from django_agent_sessions.db.retries import write
 from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,

@@ -12,7 +12,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.db.models.sql.compiler import SQLCompiler
 
-from django_agent_sessions.db.bridge import require_commits
+from django_agent_sessions.db.connection_state import require_commits
 from django_agent_sessions.db.retries import write
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import RunLease

@@ -21,7 +21,7 @@ from django_agent_sessions.blobs.export_files import (
 )
 from django_agent_sessions.content import codec
 from django_agent_sessions.content.codec import Owned
-from django_agent_sessions.db import bridge
+from django_agent_sessions.db import bridge, connection_state
 from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import ConfigurationError, RedactionScopeError
 from django_agent_sessions.governance import reasons
@@ -83,7 +83,7 @@ def start(
     )
     operation.scope = "" if scope is None else _seal(operation, scope)
     alias = bridge.database(using)
-    bridge.require_commits(alias)
+    connection_state.require_commits(alias)
     with transaction.atomic(alias):
         operation.save(using=alias, force_insert=True)
         record_operation(operation, user, alias, state="started")

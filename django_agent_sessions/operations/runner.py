@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from django_agent_sessions import audit
 from django_agent_sessions.blobs.export_files import delete_expired_exports, delete_export
-from django_agent_sessions.db import bridge
+from django_agent_sessions.db import bridge, connection_state
 from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.db.retries import tracked_atomic, write
 from django_agent_sessions.governance.operation_erasure import mask_ended_filters
@@ -69,7 +69,7 @@ def run(
         using: The database alias.
     """
     alias, token, now = bridge.database(using), new_id(), timezone.now()
-    bridge.require_commits(alias)
+    connection_state.require_commits(alias)
     rows = Operation.objects.using(alias).filter(pk=operation)
     taken = rows.filter(free(now)).update(
         status=_Status.RUNNING, runner=token, heartbeat_at=now, problem=""

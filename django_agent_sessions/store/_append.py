@@ -12,9 +12,11 @@ from uuid import UUID
 from django.db import IntegrityError, connections
 from django.utils import timezone
 
+from django_agent_sessions import conf
+from django_agent_sessions.db.connection_state import in_caller_transaction
 from django_agent_sessions.db.db_errors import RetryError, is_duplicate
 from django_agent_sessions.db.loop_guard import sync_only
-from django_agent_sessions.db.retries import in_caller_transaction, tracked_atomic, write
+from django_agent_sessions.db.retries import tracked_atomic, write
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import SessionConflictError, StaleSessionError
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
@@ -33,7 +35,6 @@ from ._row_errors import agent_deleted
 from ._rows import (
     MessageRow,
     database_values,
-    message_rows,
     split_into_statements,
     total_usage,
     uploads_of,
@@ -97,9 +98,19 @@ class AppendWrite:
     def __init__(self, using: str, append: Append) -> None:
         self.using, self.append, self.agent = using, append, append.agent
         self.what = f"appending to agent {self.agent.agent_id!r}"
-        run_id = current_run().run_id if append.run_id is None else append.run_id
-        self.now = timezone.now()
-        self.rows = self.new = message_rows(self.agent.dialect, append.messages, run_id, self.now)
+        # One time, one run and one reading of the settings for all rows.
+        self.now, run, settings = timezone.now(), current_run(), conf.get_settings()
+        self.rows = self.new = [
+            MessageRow(
+                self.agent.dialect,
+                message,
+                run.run_id if append.run_id is None else append.run_id,
+                author=run.author,
+                now=self.now,
+                settings=settings,
+            )
+            for message in append.messages
+        ]
         self.positions: dict[UUID, int] = {}
         self.expected = append.expected
         if append.again:

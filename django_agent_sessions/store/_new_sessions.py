@@ -14,9 +14,7 @@ from django.utils import timezone
 
 from django_agent_sessions import signals
 from django_agent_sessions.content import codec
-from django_agent_sessions.db.retries import (
-    insert_unique,
-)
+from django_agent_sessions.db.retries import insert_unique
 from django_agent_sessions.db.write_hooks import send_after_commit
 from django_agent_sessions.models import Session
 from django_agent_sessions.values.ids import new_id, validate_id

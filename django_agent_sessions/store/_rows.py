@@ -51,6 +51,7 @@ class MessageRow:
         message: Any,
         run_id: UUID | None = None,
         *,
+        author: str | None = None,
         limited: bool = True,
         now: datetime | None = None,
         settings: AgentSessionsSettings | None = None,
@@ -78,19 +79,29 @@ class MessageRow:
         self.has_binaries = exact_json.has_blobs(self._payload)
         """Whether it references binaries in a storage."""
         self._summary = dialects.get(dialect).summary(cleaned)
-        usage = message.usage if isinstance(message, NewMessage) else None
         self._prices = settings.PRICES
-        self.model = _column_text(message.model) if isinstance(message, NewMessage) else ""
-        if usage is not None:
+        self.model, self.author = "", ""
+        self.external_id: str | None = None
+        if isinstance(message, NewMessage):
+            self._describe(message)
+        if not self.author and self._summary.role == "user":
+            self.author = current_run().author if author is None else author
+
+    def _describe(self, message: NewMessage) -> None:
+        """Take over what a new message has besides its payload."""
+        if isinstance(message.model, str):
+            self.model = displayable(message.model)[:MAX_ID_LENGTH]
+        if (usage := message.usage) is not None:
             self._summary = self._summary._replace(
                 input_tokens=usage.input_tokens,
                 output_tokens=usage.output_tokens,
                 cache_read_tokens=usage.cache_read_tokens,
                 cache_write_tokens=usage.cache_write_tokens,
             )
-        self.external_id, self.author = _names(message)
-        if not self.author and self._summary.role == "user":
-            self.author = current_run().author
+        if message.external_id is not None:
+            self.external_id = validate_id(message.external_id, "external_id")
+        if message.author:
+            self.author = validate_id(message.author, "author")
 
     @property
     def hashes(self) -> set[str]:
@@ -187,32 +198,6 @@ class MessageRow:
 _NO_MORE_VALUES = tuple(message_writes.EMPTY_FIELDS.values())
 
 
-def _names(message: Any) -> tuple[str | None, str]:
-    """Return a new message's external id and author."""
-    if not isinstance(message, NewMessage):
-        return None, ""
-    external_id, author = message.external_id, message.author
-    return (
-        None if external_id is None else validate_id(external_id, "external_id"),
-        validate_id(author, "author") if author else "",
-    )
-
-
-def _column_text(model: object) -> str:
-    """Return a model's name as its column can hold it; empty for what is no name."""
-    return displayable(model)[:MAX_ID_LENGTH] if isinstance(model, str) else ""
-
-
-def message_rows(
-    dialect: str, messages: Sequence[Any], run_id: UUID | None, now: datetime
-) -> list[MessageRow]:
-    """Return the rows of one batch, with one timestamp and one reading of the settings."""
-    settings = conf.get_settings()
-    return [
-        MessageRow(dialect, message, run_id, now=now, settings=settings) for message in messages
-    ]
-
-
 def database_values(
     rows: Sequence[MessageRow],
     session: UUID,
@@ -235,8 +220,8 @@ def database_values(
             text = times[id(time)] = str(_created_at.get_db_prep_save(time, connection))
         return text
 
-    values = [row.values(session, adapt(row.created_at), adapt(row.updated_at)) for row in rows]
     more = [row.more_values for row in rows]
+    values = [row.values(session, adapt(row.created_at), adapt(row.updated_at)) for row in rows]
     if whole or any(each != _NO_MORE_VALUES for each in more):
         return [[*each, *others] for each, others in zip(values, more, strict=True)]
     return values

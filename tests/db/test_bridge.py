@@ -106,7 +106,7 @@ def test_who_has_a_transaction_is_found_while_other_threads_open_connections() -
     try:
         deadline = time.monotonic() + 1
         while time.monotonic() < deadline:
-            assert transaction_join.find_joinable_transaction("default") is None
+            assert transaction_join.join_transaction("default") is None
     finally:
         stop.set()
         thread.join()

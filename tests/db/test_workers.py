@@ -16,7 +16,7 @@ import pytest
 from django.db import connection
 
 from django_agent_sessions.db import bridge, workers
-from django_agent_sessions.db.db_errors import close_if_broken
+from django_agent_sessions.db.connection_state import close_if_broken
 from django_agent_sessions.db.futures import DatabaseFuture
 from django_agent_sessions.db.workers import WorkerPool
 from django_agent_sessions.exceptions import ConfigurationError

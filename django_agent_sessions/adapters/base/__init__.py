@@ -7,7 +7,7 @@ thread, opens the session, reloads after redactions and runs exclusively.
 
 from __future__ import annotations
 
-from .adapter_session import AdapterSession, Checkpoint, RollbackLog, check_dialect
+from .adapter_session import MAX_RELOADS, AdapterSession, Checkpoint, RollbackLog, check_dialect
 from .conversation import MAIN_AGENT, ConversationMemory, ConversationSession
 from .echo import texts_only
 from .exclusive import ExclusiveRuns, exclusive_runs
@@ -15,6 +15,7 @@ from .prepared_batch import PreparedBatch
 
 __all__ = [
     "MAIN_AGENT",
+    "MAX_RELOADS",
     "AdapterSession",
     "Checkpoint",
     "ConversationMemory",

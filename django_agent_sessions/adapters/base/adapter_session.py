@@ -30,7 +30,8 @@ logger = logging.getLogger("django_agent_sessions")
 R = TypeVar("R")
 S = TypeVar("S")
 
-_MAX_RELOADS = 10
+MAX_RELOADS = 10
+"""How often a write is retried after redactions and rewinds since the last read."""
 
 
 class AdapterSession:
@@ -151,23 +152,12 @@ class AdapterSession:
 
         ``write`` sends the redaction epoch that was read, and ``reload`` updates it.
         """
-        for _ in range(_MAX_RELOADS):
+        for _ in range(MAX_RELOADS):
             try:
                 return write()
             except StaleSessionError:
                 reload()
         return write()
-
-    def reload_steps_if_stale(
-        self, write: Callable[[], AppendSteps[R]], reload: Callable[[], object]
-    ) -> AppendSteps[R]:
-        """Do as :meth:`reload_if_stale`, with the steps of an append."""
-        for _ in range(_MAX_RELOADS):
-            try:
-                return (yield from write())
-            except StaleSessionError:
-                reload()
-        return (yield from write())
 
     def after_run(self, session: UUID, usage: Usage) -> None:
         """Add the usage of a run that ended to the session's counters."""

@@ -12,7 +12,11 @@ from uuid import UUID
 from django.db import transaction
 
 from django_agent_sessions.content import dialects, masking
-from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
+from django_agent_sessions.exceptions import (
+    SessionConflictError,
+    SessionNotFoundError,
+    StaleSessionError,
+)
 from django_agent_sessions.models.session_names import by_key
 from django_agent_sessions.store import DEFAULT_AGENT, AppendSteps, SessionStore, run_steps
 from django_agent_sessions.values.ids import SessionKey, validate_id
@@ -26,7 +30,7 @@ from django_agent_sessions.values.records import (
 )
 from django_agent_sessions.values.run_context import current_run
 
-from .adapter_session import AdapterSession, RollbackLog, check_dialect
+from .adapter_session import MAX_RELOADS, AdapterSession, RollbackLog, check_dialect
 from .exclusive import ExclusiveRuns
 from .prepared_batch import PreparedBatch
 
@@ -266,13 +270,17 @@ class ConversationSession(AdapterSession):
         self, batch: PreparedBatch, run_id: UUID | None, agent: AgentRecord
     ) -> AppendSteps[list[Any]]:
         """Append messages to the branch of an agent record; see :meth:`append`."""
-
-        def append() -> AppendSteps[list[Any]]:
+        reloads_left = MAX_RELOADS
+        while True:
             clean = self.clean_batch(agent, batch)
-            written = yield Append(agent, clean, run_id, epoch=self.memory.state.epoch)
-            return self.record_appended(written)
-
-        return self.reload_steps_if_stale(append, partial(self.reload, agent))
+            try:
+                written = yield Append(agent, clean, run_id, epoch=self.memory.state.epoch)
+                return self.record_appended(written)
+            except StaleSessionError:
+                if not reloads_left:
+                    raise
+            reloads_left -= 1
+            self.reload(agent)
 
     def record_appended(self, written: Sequence[MessageRecord]) -> list[Any]:
         """Record messages that were appended; return them as the SDK may keep them."""

@@ -97,23 +97,6 @@ def session_message(record: MessageRecord) -> SessionMessage:
     )
 
 
-def appended_message(message: Message, agent: Any, external_id: str | None = None) -> NewMessage:
-    """Return a message of an agent for the store, with the model if the model wrote it."""
-    model = _model_of(agent) if message["role"] == "assistant" else ""
-    return NewMessage(message, model=model, external_id=external_id)
-
-
-def _model_of(agent: Any) -> str:
-    """Return the name of an agent's model; empty if it has none, or does not tell it."""
-    try:
-        config = agent.model.get_config()
-        name = config.get("model_id") if isinstance(config, dict) else None
-    except Exception:
-        # Models are the application's code.
-        return ""
-    return name if isinstance(name, str) else ""
-
-
 def new_message(message: SessionMessage) -> NewMessage:
     """Convert Strands' message to a new message for the store."""
     return NewMessage(

@@ -15,7 +15,7 @@ from strands.types.content import Message
 from strands.types.exceptions import SessionException
 from strands.types.session import SessionAgent
 
-from django_agent_sessions.adapters.base import check_dialect
+from django_agent_sessions.adapters.base import MAX_RELOADS, check_dialect
 from django_agent_sessions.content import dialects, exact_json, masking
 from django_agent_sessions.exceptions import PayloadError, SessionConflictError, StaleSessionError
 from django_agent_sessions.store import AppendSteps, run_steps
@@ -171,7 +171,8 @@ class SessionOperations:
                 yield None
                 self._extend(conversation, grown, message)
             else:
-                new = formats.appended_message(message, agent, external_id)
+                model = _model_of(agent) if message["role"] == "assistant" else ""
+                new = NewMessage(message, model=model, external_id=external_id)
                 conversation.pending_messages.append(new)
             yield from self._write_steps(conversation, agent)
         finally:
@@ -236,8 +237,15 @@ class SessionOperations:
         if conversation.must_check_rollback:
             yield None
             self._drop_rolled_back(conversation)
-        write = partial(self._write_at, conversation, agent, with_window=with_window)
-        yield from self._session.reload_steps_if_stale(write, self._reload)
+        reloads_left = MAX_RELOADS
+        while True:
+            try:
+                return (yield from self._write_at(conversation, agent, with_window=with_window))
+            except StaleSessionError:
+                if not reloads_left:
+                    raise
+            reloads_left -= 1
+            self._reload()
 
     def _write_at(
         self, conversation: Conversation, agent: LocalAgent, *, with_window: bool
@@ -328,15 +336,15 @@ class SessionOperations:
         new = conversation.pending_messages
         options = self._append_options(conversation, epoch)
         try:
-            with self._name_in_error(f"a message of agent {record.agent_id!r}"):
-                written = yield Append(record, new, **options)
+            written = yield Append(record, new, **options)
         except StaleSessionError:
             raise
-        except PayloadError:
+        except PayloadError as error:
             # Nothing was written. A message that can never be written must not block later ones.
             writable = [message for message in new if _is_writable(message)]
             conversation.keep_pending(writable if len(writable) < len(new) else new[:-1])
-            raise
+            what = f"a message of agent {record.agent_id!r} of session {self.session_id!r}"
+            raise PayloadError(f"{what}: {error}") from error
         except SessionConflictError:
             # With on_conflict="raise" the caller decides what to do with the last message.
             if self._raises:
@@ -493,6 +501,17 @@ class SessionOperations:
 def initial_messages(agent: LocalAgent) -> list[NewMessage]:
     """Return the messages that an agent was created with."""
     return [NewMessage(with_tracking_id(message)) for message in agent.messages]
+
+
+def _model_of(agent: Any) -> str:
+    """Return the name of an agent's model; empty if it has none, or does not tell it."""
+    try:
+        config = agent.model.get_config()
+        name = config.get("model_id") if isinstance(config, dict) else None
+    except Exception:
+        # Models are the application's code.
+        return ""
+    return name if isinstance(name, str) else ""
 
 
 def _is_writable(message: NewMessage) -> bool:

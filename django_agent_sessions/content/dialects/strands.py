@@ -162,8 +162,8 @@ class Strands(Dialect):
         if not isinstance(payload, dict):
             return EMPTY_SUMMARY
         content = payload.get("content")
-        role, failed = neutral_role(payload.get("role")), _has_error(content)
-        text = join_searchable_text(_texts(content))
+        failed, texts = _has_error(content), [*_texts(content)]
+        role, text = neutral_role(payload.get("role")), join_searchable_text(texts)
         metadata = payload.get("metadata")
         if not isinstance(metadata, dict):
             return Summary(role, text, None, None, None, failed)

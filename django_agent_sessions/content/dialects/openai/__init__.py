@@ -69,7 +69,7 @@ class OpenAI(Dialect):
         if not isinstance(payload, dict):
             return EMPTY_SUMMARY
         if messages.is_message(payload):
-            text = join_searchable_text(messages.texts(payload))
+            text = join_searchable_text([*messages.texts(payload)])
             return Summary(neutral_role(payload.get("role")), text, None, None, None)
         reader = items.find_reader(payload)
         if reader is None:
