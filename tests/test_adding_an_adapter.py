@@ -33,9 +33,12 @@ FORMAT_NAME = "tests.parrot_format"
 
 
 def run(code: str, name: str) -> dict[str, Any]:
-    module = ModuleType(name)
-    exec(compile(code, f"{PAGE.name}: {name}", "exec"), vars(module))  # noqa: S102 - our own page
-    sys.modules[name] = module
+    module = sys.modules[name] = ModuleType(name)
+    try:
+        exec(compile(code, f"{PAGE.name}: {name}", "exec"), vars(module))  # noqa: S102 - our own page
+    except BaseException:
+        del sys.modules[name]
+        raise
     return vars(module)
 
 

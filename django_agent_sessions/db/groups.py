@@ -11,6 +11,7 @@ import functools
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ MAX_CALLS = 100
 """Maximum number of calls in a group."""
 
 
+@dataclass(eq=False)
 class GroupedCall(ABC, Generic[R]):
     """A write that can be committed together with others of its kind.
 
@@ -32,10 +34,9 @@ class GroupedCall(ABC, Generic[R]):
     that they stay in order.
     """
 
-    def __init__(self, using: str, key: Hashable) -> None:
-        self.using = using
-        self.key = key
-        self.context = contextvars.copy_context()
+    using: str
+    key: Hashable
+    context: contextvars.Context = field(default_factory=contextvars.copy_context, init=False)
 
     @abstractmethod
     def prepare(self) -> bool:

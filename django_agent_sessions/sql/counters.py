@@ -41,7 +41,8 @@ class CountedColumns(NamedTuple):
     @classmethod
     def of(cls, spent: Usage, *, activity: bool) -> CountedColumns:
         tokens = not (spent.input_tokens is spent.output_tokens is spent.cost is None)
-        return cls(spent.errors != 0, tokens, spent.has_cached, activity)
+        cached = not (spent.cache_read_tokens is spent.cache_write_tokens is None)
+        return cls(spent.errors != 0, tokens, cached, activity)
 
     @property
     def nullable(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from django_agent_sessions.models.querysets import ACTIVITY_INTERVAL
 
 from . import cursors
 from .appends import array_literal, postgresql_types
-from .counters import CounterUpdate
+from .counters import CountedColumns, CounterUpdate
 from .message_writes import EMPTY_FIELDS, ROW_FIELDS, WIDE_FIELDS
 
 _messages = SessionMessage._meta
@@ -47,9 +47,9 @@ def append_group(using: str, appends: Sequence[GroupedRows]) -> dict[UUID, int]:
     connection = connections[using]
     times = [one.counting.at for one in appends if one.counting is not None]
     wide = any(len(row) > len(ROW_FIELDS) for one in appends for row in one.rows)
-    cached = any(one.counting.spent.has_cached for one in appends if one.counting is not None)
-    sql = _sql(connection, _Shape(bool(times), wide, cached))
     spent = [one.counting and one.counting.spent for one in appends]
+    cached = any(each and CountedColumns.of(each, activity=True).cached for each in spent)
+    sql = _sql(connection, _Shape(bool(times), wide, cached))
     parameters: list[Any] = [
         _array(one.agent.hex for one in appends),
         _array(one.branch for one in appends),

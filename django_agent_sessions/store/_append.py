@@ -61,8 +61,7 @@ def append_messages(using: str, append: Append, write: AppendWrite | None = None
 def _append(using: str, append: Append, write: AppendWrite | None) -> Written:
     write = write or AppendWrite(using, append)
     write.write(savepoint=False)
-    write.tell()
-    return write.records()
+    return write.finish()
 
 
 @partial(sync_only, twin="arun_steps")
@@ -138,7 +137,12 @@ class AppendWrite:
     def is_one_statement(self) -> bool:
         return len(self.parts) == 1 and not self.uploads
 
-    def records(self) -> Written:
+    def finish(self) -> Written:
+        """Tell that the rows were written, and return them with their positions."""
+        if (observer := observing.current) is not None:
+            observer.count_written(len(self.new), sum(row.byte_count for row in self.new))
+        agent = self.agent
+        on_written(self.using, agent.session, "append", agent=agent.id, added=len(self.new))
         first = self.first or 0
         if not self.positions:
             return [row.record(position) for position, row in enumerate(self.rows, first)]
@@ -147,13 +151,6 @@ class AppendWrite:
             row.record(self.positions[row.id] if row.id in self.positions else next(new_positions))
             for row in self.rows
         ]
-
-    def tell(self) -> None:
-        """Tell that the rows were written."""
-        agent = self.agent
-        if (observer := observing.current) is not None:
-            observer.count_written(len(self.new), sum(row.byte_count for row in self.new))
-        on_written(self.using, agent.session, "append", agent=agent.id, added=len(self.new))
 
     def write(self, *, savepoint: bool) -> None:
         """Write the rows, and retry; raise what prevents it."""
@@ -340,8 +337,7 @@ class FirstWrite:
             raise conflict
         if self._session is not None:
             tell_created(self._using, self._session, "create")
-        self._append.tell()
-        return self._append.records()
+        return self._append.finish()
 
     def _insert(self) -> bool:
         uploads = self._append.uploads

@@ -104,7 +104,7 @@ class _AppendCall(GroupedCall[R]):
             write.tried = write.first is not None
         for call in calls:
             if call._write.tried:
-                call._answer = functools.partial(_tell_of, call._write)
+                call._answer = functools.partial(_finish, call._write)
         return [call._write.tried for call in calls]
 
 
@@ -112,11 +112,11 @@ def _raise(error: BaseException) -> NoReturn:
     raise error
 
 
-def _tell_of(write: AppendWrite) -> Written:
-    write.tell()
+def _finish(write: AppendWrite) -> Written:
+    written = write.finish()
     if (observer := observing.current) is not None:
         observer.append_ended(observing.agent_ids(write.agent), write.now)
-    return write.records()
+    return written
 
 
 def _write_statement(using: str, writes: Sequence[AppendWrite]) -> None:
@@ -218,11 +218,10 @@ def write_batch(using: str, appends: Sequence[Append]) -> list[Written | Excepti
         try:
             if index not in grouped:
                 one.write(savepoint=len(prepared) > 1)
-            results[index] = one.records()
         except Exception as error:
             results[index] = error
-            continue
-        one.tell()
+        else:
+            results[index] = one.finish()
     return results
 
 

@@ -89,7 +89,7 @@ class MessageRow:
 
     def _describe(self, message: NewMessage) -> None:
         """Take over what a new message has besides its payload."""
-        if isinstance(message.model, str):
+        if message.model and isinstance(message.model, str):
             self.model = displayable(message.model)[:MAX_ID_LENGTH]
         if (usage := message.usage) is not None:
             self._summary = self._summary._replace(
@@ -221,8 +221,9 @@ def database_values(
         return text
 
     more = [row.more_values for row in rows]
+    whole = whole or any(each != _NO_MORE_VALUES for each in more)
     values = [row.values(session, adapt(row.created_at), adapt(row.updated_at)) for row in rows]
-    if whole or any(each != _NO_MORE_VALUES for each in more):
+    if whole:
         return [[*each, *others] for each, others in zip(values, more, strict=True)]
     return values
 

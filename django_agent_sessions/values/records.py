@@ -49,11 +49,6 @@ class Usage:
         cached = self.cache_read_tokens, self.cache_write_tokens
         return TokenCounts(self.input_tokens, self.output_tokens, *cached)
 
-    @property
-    def has_cached(self) -> bool:
-        """Whether tokens of a prompt cache were reported."""
-        return self.cache_read_tokens is not None or self.cache_write_tokens is not None
-
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.messages + other.messages,

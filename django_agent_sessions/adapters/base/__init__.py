@@ -7,11 +7,22 @@ thread, opens the session, reloads after redactions and runs exclusively.
 
 from __future__ import annotations
 
-from .adapter_session import MAX_RELOADS, AdapterSession, Checkpoint, RollbackLog, check_dialect
-from .conversation import MAIN_AGENT, ConversationMemory, ConversationSession
+from .adapter_session import (
+    MAX_RELOADS,
+    AdapterSession,
+    Checkpoint,
+    Known,
+    Memory,
+    check_dialect,
+)
+from .conversation import (
+    MAIN_AGENT,
+    ConversationMemory,
+    ConversationSession,
+    KnownConversation,
+)
 from .echo import texts_only
 from .exclusive import ExclusiveRuns, exclusive_runs
-from .prepared_batch import PreparedBatch
 
 __all__ = [
     "MAIN_AGENT",
@@ -21,8 +32,9 @@ __all__ = [
     "ConversationMemory",
     "ConversationSession",
     "ExclusiveRuns",
-    "PreparedBatch",
-    "RollbackLog",
+    "Known",
+    "KnownConversation",
+    "Memory",
     "check_dialect",
     "exclusive_runs",
     "texts_only",

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import weakref
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 from uuid import UUID
@@ -34,6 +35,20 @@ MAX_RELOADS = 10
 """How often a write is retried after redactions and rewinds since the last read."""
 
 
+@dataclass(frozen=True)
+class Known:
+    """What an object knows from the database. It is never changed, only replaced."""
+
+    epoch: int | None = None
+    """The redaction epoch that a write sends. One that is too old is safe: the write reloads."""
+
+    failure: Error | None = None
+    """The error that each write in the caller's transaction raises again."""
+
+
+K = TypeVar("K", bound=Known)
+
+
 class AdapterSession:
     """A session of an object; the first use reads it from the database, or creates it there.
 
@@ -53,12 +68,14 @@ class AdapterSession:
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
         runs: ExclusiveRuns | None = None,
+        memory: Memory[Any] | None = None,
     ) -> None:
         self.session_id = validate_id(session_id)
         self.store = store
         self.using = store.using
         self.dialect = dialect
         self.runs = runs
+        self.memory: Memory[Any] = Memory(Known()) if memory is None else memory
         self._title = title
         self._metadata = metadata
 
@@ -133,13 +150,15 @@ class AdapterSession:
     def _begin(self, key: Hashable) -> None:
         if self.runs is not None:
             self.runs.check(key)
-        self.take_back()
+        self.memory.track(self.using)
+        failure = self.memory.known.failure
+        if failure is not None and connections[self.using].in_atomic_block:
+            # The database may have rolled the transaction back: a write would be refused with
+            # another error, which hides this one, or be committed without what came before it.
+            raise failure
 
     def note_failure(self, error: Error) -> None:
         """Note an error of the database that an operation raises."""
-
-    def take_back(self) -> None:
-        """Take back what the object knows from a transaction that was rolled back."""
 
     def open(self) -> SessionRecord:
         """Read the session, or create it."""
@@ -244,27 +263,32 @@ class Checkpoint(Generic[S]):
         self._committed = True
 
 
-class RollbackLog(Generic[S]):
-    """What an object knew before the transactions that it is used in."""
+class Memory(Generic[K]):
+    """What an object knows from the database, which is put back whole after a rollback.
 
-    def __init__(self) -> None:
-        self._checkpoints: list[Checkpoint[S]] = []
+    Even the redaction epoch: one that was rolled back may become that of another redaction.
+    """
 
-    def track(self, using: str, known: Callable[[], S]) -> S | None:
-        """Track the present transaction; return what was known before one that was rolled back."""
+    def __init__(self, known: K) -> None:
+        self.known = known
+        self._checkpoints: list[Checkpoint[K]] = []
+
+    def change(self, **changes: Any) -> None:
+        """Replace what is known by the same with other values."""
+        self.known = replace(self.known, **changes)
+
+    def track(self, using: str) -> None:
+        """Put back what was known before a rollback; keep what is known before this transaction."""
         connection = connections[using]
         if not (self._checkpoints or connection.in_atomic_block):
-            return None
-        undone: S | None = None
+            return
         for index, checkpoint in enumerate(self._checkpoints):
             if checkpoint.was_rolled_back():
-                undone = checkpoint.known
+                self.known = checkpoint.known
                 del self._checkpoints[index:]
                 break
         self._checkpoints = [one for one in self._checkpoints if one.is_needed()]
         if connection.in_atomic_block and not any(
             checkpoint.is_of(connection) for checkpoint in self._checkpoints
         ):
-            before = known() if undone is None else undone
-            self._checkpoints.append(Checkpoint(connection, before))
-        return undone
+            self._checkpoints.append(Checkpoint(connection, self.known))

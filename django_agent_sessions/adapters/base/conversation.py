@@ -24,32 +24,29 @@ from django_agent_sessions.values.records import (
     AgentRecord,
     Append,
     MessageRecord,
+    NewMessage,
     PositionedPayload,
     SessionRecord,
     Usage,
 )
 from django_agent_sessions.values.run_context import current_run
 
-from .adapter_session import MAX_RELOADS, AdapterSession, RollbackLog, check_dialect
+from .adapter_session import MAX_RELOADS, AdapterSession, Known, Memory, check_dialect
 from .exclusive import ExclusiveRuns
-from .prepared_batch import PreparedBatch
 
 R = TypeVar("R")
 
 MAIN_AGENT = DEFAULT_AGENT
 """The id of the agent of a session that has one conversation."""
 
-_MAX_PAGES = 3
+_MAX_PAGES, _MAX_WAITING = 100, 1_000
 
 
-@dataclass
-class ConversationState:
-    """What an object knows of its conversation, and takes back after a rollback."""
+@dataclass(frozen=True)
+class KnownConversation(Known):
+    """What an object knows of its conversation."""
 
-    epoch: int | None = None
-    """The redaction epoch that a write sends. One that is too old is safe: the write reloads."""
-
-    ancestors: list[UUID] | None = field(default_factory=list)
+    ancestors: Collection[UUID] | None = ()
     """The sessions of which its session is a fork; None before a fork's first append."""
 
     found: tuple[Any, AgentRecord] | None = None
@@ -58,60 +55,44 @@ class ConversationState:
     no_originals: tuple[UUID, int] | None = None
     """The session and the epoch at which no redacted message could be recognized again."""
 
-    messages: dict[tuple[int, int], Any] = field(default_factory=dict)
+    messages: Mapping[tuple[int, int], Any] = field(default_factory=dict)
     """By branch and position."""
 
-    pages: list[tuple[int, Collection[PositionedPayload]]] = field(default_factory=list)
-    """What was read, by branch, and is not yet entered in ``messages``."""
+    pages: tuple[tuple[int, Collection[PositionedPayload]], ...] = ()
+    """What was read or written, by branch, and is not yet entered in ``messages``."""
 
-    secrets: set[str] = field(default_factory=set)
-    replacements: list[tuple[Any, Any]] = field(default_factory=list)
+    waiting: int = 0
+    """The number of messages in ``pages``."""
+
+    secrets: frozenset[str] = frozenset()
+    replacements: tuple[tuple[Any, Any], ...] = ()
     """Texts and messages that were redacted, the latter with their redacted versions."""
 
-    def copy(self) -> ConversationState:
-        """Return a copy that changes by itself."""
-        return replace(
-            self,
-            messages=dict(self.messages),
-            pages=list(self.pages),
-            secrets=set(self.secrets),
-            replacements=list(self.replacements),
-        )
 
-
-class ConversationMemory:
+class ConversationMemory(Memory[KnownConversation]):
     """What an object knows of its conversation: the agent's row, and the messages in memory.
 
     The SDK has read or written these messages, and they may have been redacted since. It changes
-    only when the database has acknowledged a read or a write. After a rollback it is again what it
-    was before the transaction.
+    only when the database has acknowledged a read or a write.
     """
 
+    known_class: type[KnownConversation] = KnownConversation
+
     def __init__(self) -> None:
-        self._rollbacks: RollbackLog[ConversationState] = RollbackLog()
-        self.state = ConversationState()
+        super().__init__(self.known_class())
         self.model = ""
         """The name of the model that answers, if the caller told it."""
 
     def forget(self, epoch: int | None = None, *, is_fork: bool = False) -> None:
         """Forget all messages, because the conversation is a new one."""
-        self.state = ConversationState(epoch, None if is_fork else [])
-
-    def track(self, using: str) -> None:
-        """Take back what was recorded in a transaction that was rolled back; track this one."""
-        before = self._rollbacks.track(using, lambda: self.state.copy())
-        if before is not None:
-            self.state = before.copy()
+        self.known = self.known_class(epoch, ancestors=None if is_fork else ())
 
     def record_read(self, read: Collection[PositionedPayload], *, branch: int = 0) -> None:
         """Record messages that were read, and redactions since they were known."""
         for placed in read:
             if placed.redacted:
                 self._record_redaction(placed, branch)
-        # Entered only when it is needed, which is rare.
-        self.state.pages.append((branch, read))
-        if len(self.state.pages) > _MAX_PAGES:
-            self._by_position()
+        self._add_page(read, branch)
 
     def record_moved(
         self,
@@ -133,38 +114,50 @@ class ConversationMemory:
 
     def record_written(self, written: Iterable[MessageRecord], *, branch: int = 0) -> None:
         """Record messages that were written."""
-        self._by_position().update(
-            ((branch, record.message_id), record.message) for record in written
-        )
+        page = [PositionedPayload(record.message_id, record.message, False) for record in written]
+        self._add_page(page, branch)
 
     def record_popped(self, taken: PositionedPayload | None, *, branch: int = 0) -> None:
         """Record a message that was removed, perhaps redacted, and that may be written back."""
         if taken is not None:
             self._record_redaction(taken, branch)
-            self._by_position().pop((branch, taken.position), None)
+            messages = dict(self._by_position())
+            messages.pop((branch, taken.position), None)
+            self.change(messages=messages)
 
     def clean(self, message: Any) -> Any:
         """Return a message without the texts that are known to be redacted."""
-        for before, after in self.state.replacements:
+        for before, after in self.known.replacements:
             if message == before:
                 return after
-        secrets = self.state.secrets
+        secrets = self.known.secrets
         return masking.mask_texts(message, secrets, free=False) if secrets else message
 
-    def _by_position(self) -> dict[tuple[int, int], Any]:
-        messages, pages = self.state.messages, self.state.pages
-        for branch, page in pages:
-            messages.update({(branch, placed.position): placed.payload for placed in page})
-        pages.clear()
-        return messages
+    def _add_page(self, page: Collection[PositionedPayload], branch: int) -> None:
+        # Entered only when it is needed, which is rare, or when there are many.
+        pages = (*self.known.pages, (branch, page))
+        waiting = self.known.waiting + len(page)
+        self.known = replace(self.known, pages=pages, waiting=waiting)
+        if len(pages) > _MAX_PAGES or waiting > _MAX_WAITING + len(self.known.messages):
+            self._by_position()
+
+    def _by_position(self) -> Mapping[tuple[int, int], Any]:
+        if self.known.pages:
+            messages = dict(self.known.messages)
+            for branch, page in self.known.pages:
+                messages.update({(branch, placed.position): placed.payload for placed in page})
+            self.change(messages=messages, pages=(), waiting=0)
+        return self.known.messages
 
     def _record_redaction(self, placed: PositionedPayload, branch: int) -> None:
         known = self._by_position().get((branch, placed.position), placed.payload)
         # The position may have another message now: only the row's flag proves a redaction.
         if placed.redacted and known is not placed.payload and known != placed.payload:
-            self.state.replacements.append((known, placed.payload))
             masked = masking.masked_texts(known, placed.payload)
-            self.state.secrets |= masking.searchable_texts(masked)
+            self.change(
+                replacements=(*self.known.replacements, (known, placed.payload)),
+                secrets=self.known.secrets | masking.searchable_texts(masked),
+            )
 
 
 class ConversationSession(AdapterSession):
@@ -175,6 +168,7 @@ class ConversationSession(AdapterSession):
     """
 
     memory_class: type[ConversationMemory] = ConversationMemory
+    memory: ConversationMemory
 
     def __init__(
         self,
@@ -188,12 +182,16 @@ class ConversationSession(AdapterSession):
         memory: ConversationMemory | None = None,
         agent_id: str | UUID = MAIN_AGENT,
     ) -> None:
-        super().__init__(store, session_id, dialect, title=title, metadata=metadata, runs=runs)
+        super().__init__(
+            store,
+            session_id,
+            dialect,
+            title=title,
+            metadata=metadata,
+            runs=runs,
+            memory=self.memory_class() if memory is None else memory,
+        )
         self.agent_id = validate_id(agent_id, "agent_id")
-        self.memory = self.memory_class() if memory is None else memory
-
-    def take_back(self) -> None:
-        self.memory.track(self.using)
 
     # --- operations, called in a database thread ---------------------------------------------
 
@@ -238,43 +236,53 @@ class ConversationSession(AdapterSession):
 
     def prepare(
         self, batch: Sequence[Any], spent: tuple[int, Usage] | None = None
-    ) -> PreparedBatch:
-        """Return messages with the client's id of the user's message that the run answers.
+    ) -> list[NewMessage]:
+        """Return messages with what is recorded with them.
 
-        That message is left out if it is stored already.
+        That is the usage that ``spent`` has, and the client's id of the user's message that the run
+        answers. That message is left out if it is stored already.
         """
-        key = current_run().question
-        if key is None:
-            return PreparedBatch(batch, spent)
-        session = SessionKey(self.store.namespace, self.store.scope, self.session_id)
-        dialect = dialects.get(self.dialect)
-        for index, message in enumerate(batch):
-            if (text := dialect.question(message)) is None:
-                continue
-            external_id, is_stored = key.take(session, text)
-            if is_stored:
-                left = [*batch[:index], *batch[index + 1 :]]
-                if spent is not None and spent[0] > index:
-                    spent = (spent[0] - 1, spent[1])
-                return PreparedBatch(left, spent)
-            return PreparedBatch(batch, spent, (index, external_id) if external_id else None)
-        return PreparedBatch(batch, spent)
+        key, stored = current_run().question, None
+        external_ids: dict[int, str | None] = {}
+        if key is not None:
+            session = SessionKey(self.store.namespace, self.store.scope, self.session_id)
+            question = dialects.get(self.dialect).question
+            texts = ((index, question(message)) for index, message in enumerate(batch))
+            for index, text in texts:
+                if text is not None:
+                    external_ids[index], is_stored = key.take(session, text)
+                    stored = index if is_stored else None
+                    break
+        writer, usage = (None, None) if spent is None else spent
+        # Their keys have the order of the messages.
+        return [
+            NewMessage(
+                message,
+                usage=usage if index == writer else None,
+                model=self.memory.model if index == writer else "",
+                external_id=external_ids.get(index),
+            )
+            for index, message in enumerate(batch)
+            if index != stored
+        ]
 
-    def append_prepared(self, batch: PreparedBatch, run_id: UUID | None) -> AppendSteps[list[Any]]:
+    def append_prepared(
+        self, batch: Sequence[NewMessage], run_id: UUID | None
+    ) -> AppendSteps[list[Any]]:
         """Append what :meth:`prepare` returned."""
-        if not batch.messages:
+        if not batch:
             return []
         return (yield from self.write(partial(self.append_to, batch, run_id), batch, run_id))
 
     def append_to(
-        self, batch: PreparedBatch, run_id: UUID | None, agent: AgentRecord
+        self, batch: Sequence[NewMessage], run_id: UUID | None, agent: AgentRecord
     ) -> AppendSteps[list[Any]]:
         """Append messages to the branch of an agent record; see :meth:`append`."""
         reloads_left = MAX_RELOADS
         while True:
             clean = self.clean_batch(agent, batch)
             try:
-                written = yield Append(agent, clean, run_id, epoch=self.memory.state.epoch)
+                written = yield Append(agent, clean, run_id, epoch=self.memory.known.epoch)
                 return self.record_appended(written)
             except StaleSessionError:
                 if not reloads_left:
@@ -287,24 +295,29 @@ class ConversationSession(AdapterSession):
         self.memory.record_written(written)
         return [record.message for record in written]
 
-    def clean_batch(self, agent: AgentRecord, batch: PreparedBatch) -> list[Any]:
+    def clean_batch(self, agent: AgentRecord, batch: Sequence[NewMessage]) -> list[NewMessage]:
         """Return messages as they are written; see :meth:`append`."""
-        clean = [self.memory.clean(message) for message in batch.messages]
-        return batch.describe(self._without_originals(agent, clean), self.memory.model)
+        payloads = [self.memory.clean(new.payload) for new in batch]
+        return [
+            new if payload is new.payload else replace(new, payload=payload)
+            for new, payload in zip(batch, self._without_originals(agent, payloads), strict=True)
+        ]
 
     def _without_originals(self, agent: AgentRecord, messages: list[Any]) -> list[Any]:
         """Replace originals of redacted messages, which the object has not read itself."""
-        state = self.memory.state
-        if state.ancestors is None:
-            state.ancestors = self.store.sessions.ancestors(by_key(agent.session))
+        known = self.memory.known
+        ancestors = known.ancestors
+        if ancestors is None:
+            ancestors = self.store.sessions.ancestors(by_key(agent.session))
+            self.memory.change(ancestors=ancestors)
         # A redaction in an ancestor does not change the epoch of its forks.
-        at = None if state.ancestors or not state.epoch else (agent.session, state.epoch)
-        if not state.ancestors and at in (None, state.no_originals):
+        at = None if ancestors or not known.epoch else (agent.session, known.epoch)
+        if not ancestors and at in (None, known.no_originals):
             return messages
         stored = self.store.messages
-        if stored.has_originals(agent, ancestors=state.ancestors):
-            return stored.without_originals(agent, messages, ancestors=state.ancestors)
-        state.no_originals = at
+        if stored.has_originals(agent, ancestors=ancestors):
+            return stored.without_originals(agent, messages, ancestors=ancestors)
+        self.memory.change(no_originals=at)
         return messages
 
     def mask(self, messages: Sequence[Any]) -> list[Any]:
@@ -315,7 +328,7 @@ class ConversationSession(AdapterSession):
             session = self.store.find(self.session_id)
             if branch is None or session is None:
                 return None
-            if session.redaction_epoch != self.memory.state.epoch:
+            if session.redaction_epoch != self.memory.known.epoch:
                 self.reload(branch)
             return [self.memory.clean(message) for message in messages] or None
 
@@ -339,7 +352,7 @@ class ConversationSession(AdapterSession):
         """Delete all messages of an agent, and return their number."""
         # Redactions must be read before the deletion: a compaction writes messages back.
         return self.reload_if_stale(
-            lambda: self.store.clear(agent, epoch=self.memory.state.epoch),
+            lambda: self.store.clear(agent, epoch=self.memory.known.epoch),
             partial(self.reload, agent),
         )
 
@@ -348,7 +361,8 @@ class ConversationSession(AdapterSession):
 
         Returns the messages as :meth:`append` does.
         """
-        messages = PreparedBatch([*([] if summary is None else [summary]), *kept])
+        payloads = [*([] if summary is None else [summary]), *kept]
+        messages = [NewMessage(payload) for payload in payloads]
 
         def replace(agent: AgentRecord) -> AppendSteps[list[Any]]:
             yield None
@@ -407,7 +421,7 @@ class ConversationSession(AdapterSession):
     def write(
         self,
         append_to: Callable[[AgentRecord], AppendSteps[list[Any]]],
-        batch: PreparedBatch,
+        batch: Sequence[NewMessage],
         run_id: UUID | None = None,
     ) -> AppendSteps[list[Any]]:
         """Write to the conversation; if it does not exist, create it with the batch.
@@ -420,7 +434,7 @@ class ConversationSession(AdapterSession):
                 return (yield from append_to(known))
             except SessionNotFoundError:
                 # It was deleted, or created in a transaction that was rolled back: open it again.
-                self.memory.state.found = None
+                self.memory.change(found=None)
         yield None
         agent = self.find()
         if agent is not None:
@@ -432,12 +446,12 @@ class ConversationSession(AdapterSession):
         agent = self.store.agents.open(session, self.agent_id, dialect=self.dialect)
         return (yield from append_to(self._remember(agent, session)))
 
-    def _start(self, batch: PreparedBatch, run_id: UUID | None) -> list[Any]:
+    def _start(self, batch: Sequence[NewMessage], run_id: UUID | None) -> list[Any]:
         """Create the conversation with its first messages."""
         session, agent, written = self.store.sessions.start(
             self.session_id,
             self.agent_id,
-            batch.describe(batch.messages, self.memory.model),
+            batch,
             dialect=self.dialect,
             title=self._title,
             metadata=self._metadata,
@@ -460,12 +474,12 @@ class ConversationSession(AdapterSession):
     def find(self) -> AgentRecord | None:
         """Find the agent; raise ``SessionNotFoundError`` if the session has another owner."""
         # An object that knows its conversation has told what of the metadata is not stored.
-        metadata = self._metadata if self.memory.state.found is None else None
+        metadata = self._metadata if self.memory.known.found is None else None
         found = self.store.sessions.find_with_agent(
             self.session_id, self.agent_id, metadata=metadata
         )
         if found is None:
-            self.memory.state.found = None
+            self.memory.change(found=None)
             return None
         session, agent = found
         return self._remember(agent, session)
@@ -480,20 +494,20 @@ class ConversationSession(AdapterSession):
         found = self.store.messages.positioned(agent)
         self.memory.record_moved(aside, found, branch=agent.branch)
         self.memory.record_read(found, branch=agent.branch)
-        self.memory.state.epoch = epoch
+        self.memory.change(epoch=epoch)
 
     def recall(self) -> AgentRecord | None:
         """Return the agent that the object has used, without asking the database."""
-        found = self.memory.state.found
+        found = self.memory.known.found
         return found[1] if found is not None and found[0] == self._key else None
 
     def _remember(self, agent: AgentRecord, session: SessionRecord) -> AgentRecord:
         check_dialect(agent, self.dialect)
-        if self.memory.state.found is None or self.memory.state.found[1].id != agent.id:
+        if self.memory.known.found is None or self.memory.known.found[1].id != agent.id:
             # A new conversation. For the same one keep the older epoch, which is the safe choice.
             is_fork = session.forked_from is not None
             self.memory.forget(session.redaction_epoch, is_fork=is_fork)
-        self.memory.state.found = (self._key, agent)
+        self.memory.change(found=(self._key, agent))
         return agent
 
     @cached_property

@@ -8,14 +8,10 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from django_agent_sessions.adapters.base import (
-    ConversationMemory,
-    ConversationSession,
-    PreparedBatch,
-)
+from django_agent_sessions.adapters.base import ConversationMemory, ConversationSession
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
 from django_agent_sessions.store import AppendSteps, BranchNames, BranchSummary, run_steps
-from django_agent_sessions.values.records import AgentRecord, TurnCost, TurnCosts, Usage
+from django_agent_sessions.values.records import AgentRecord, NewMessage, TurnCost, TurnCosts, Usage
 
 R = TypeVar("R")
 
@@ -106,7 +102,7 @@ class BranchSession(ConversationSession):
             return self._append_at(place, batch, run_id, agent)
 
         batch = self.prepare(items, spent)
-        if not batch.messages:
+        if not batch:
             return
         run_steps(self.using, self.write(append, batch, run_id))
         agent = self.recall()
@@ -116,14 +112,14 @@ class BranchSession(ConversationSession):
     def _append_at(
         self,
         place: CurrentBranch,
-        batch: PreparedBatch,
+        batch: Sequence[NewMessage],
         run_id: UUID | None,
         agent: AgentRecord,
     ) -> list[Any]:
         def append() -> list[Any]:
             clean = self.clean_batch(agent, batch)
             branch, written = self.names.append(
-                agent, place.name, clean, run_id=run_id, epoch=self.memory.state.epoch
+                agent, place.name, clean, run_id=run_id, epoch=self.memory.known.epoch
             )
             self._reset_if_main(place, branch)
             self.memory.record_written(written, branch=branch.branch)
@@ -152,7 +148,7 @@ class BranchSession(ConversationSession):
         # Redactions must be read before the deletion: a compaction writes items back.
         branch = self.branch_of(agent) or agent
         return self.reload_if_stale(
-            lambda: self.names.clear(agent, epoch=self.memory.state.epoch),
+            lambda: self.names.clear(agent, epoch=self.memory.known.epoch),
             partial(self.reload, branch),
         )
 

@@ -31,7 +31,7 @@ def part_read(
 ) -> ReadPart:
     """Return what a run has read."""
     first, end = (found[0].position, found[-1].position + 1) if found else (0, 0)
-    return ReadPart(agent.branch, first, end, session.memory.state.epoch)
+    return ReadPart(agent.branch, first, end, session.memory.known.epoch)
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,6 @@ def replace_part(
         epoch=part.epoch,
         keep_history=keep_history,
     )
-    if session.memory.state.epoch == part.epoch:
+    if session.memory.known.epoch == part.epoch:
         # Nothing was redacted, so that the next write need not read everything again.
-        session.memory.state.epoch = written.epoch
+        session.memory.change(epoch=written.epoch)

@@ -163,7 +163,7 @@ def _swap(session: ConversationSession, branch: AgentRecord, value: Any) -> Any:
         if found is None:
             raise SessionNotFoundError(f"{what}: it was deleted")
         record, agent = found
-        if value is not None and record.redaction_epoch != session.memory.state.epoch:
+        if value is not None and record.redaction_epoch != session.memory.known.epoch:
             session.reload(branch)
         before = agent.data.state if isinstance(agent.data.state, dict) else {}
         after = {name: item for name, item in before.items() if name != RUN_STATE}

@@ -234,11 +234,10 @@ class DjangoSession(RunStates):
         """
         if not items:
             return
-        run_id = self._run_id(wrapper)
         batch = list(items)
         spent = self._usage.of_items(batch, wrapper)
         session = await self._find_session(wrapper)
-        await session.aappend(batch, run_id, spent)
+        await session.aappend(batch, self._run_id(wrapper), spent)
         self._usage.mark_stored(wrapper, None if spent is None else spent[1])
 
     async def pop_item(self, *, wrapper: _Context | None = None) -> TResponseInputItem | None:

@@ -341,7 +341,7 @@ class DjangoSessionManager(LocalSessionManager, DjangoSessionRepository):
         self._begin_run(event.agent)
 
     def _begin_run(self, agent: LocalAgent) -> None:
-        self._session.failure = None
+        self._session.forget_failure()
         # A resumed run keeps its run id: its tool results belong after its tool calls.
         conversation = self._work.conversation(agent)
         if not (isinstance(agent, Agent) and agent._interrupt_state.activated):
@@ -398,7 +398,7 @@ class DjangoSessionManager(LocalSessionManager, DjangoSessionRepository):
             await self._end_turn(agent, lambda: self._session.arun(end, key=run_key(agent)))
 
     def _on_group_started(self, event: BeforeMultiAgentInvocationEvent) -> None:
-        self._session.failure = None
+        self._session.forget_failure()
 
     async def _on_multi_agent_initialized(self, event: MultiAgentInitializedEvent) -> None:
         if self._overrides("initialize_multi_agent"):

@@ -81,7 +81,7 @@ class SessionOperations:
         self.loaded_agents: dict[str, StoredAgent] | None = None
         self.state_with_messages = True
         """Whether a changed state is written together with a message."""
-        self._session = session
+        self._session, self._memory = session, session.memory
         self.orchestrators = Orchestrators(session.store, session.open)
         self._raises = raises
 
@@ -207,7 +207,7 @@ class SessionOperations:
 
         def update(payload: Message) -> None:
             self.store.messages.update(
-                row, stored.position, payload, epoch=self._session.epoch, key=stored.key
+                row, stored.position, payload, epoch=self._memory.known.epoch, key=stored.key
             )
 
         try:
@@ -250,7 +250,7 @@ class SessionOperations:
     def _write_at(
         self, conversation: Conversation, agent: LocalAgent, *, with_window: bool
     ) -> AppendSteps[None]:
-        epoch, record = self._session.epoch, conversation.record
+        epoch, record = self._memory.known.epoch, conversation.record
         writes_state = with_window or self.state_with_messages
         if record is None:
             yield None
@@ -270,7 +270,7 @@ class SessionOperations:
             conversation.mark_synced(new)
 
     def _create_agent(
-        self, conversation: Conversation, agent: LocalAgent, epoch: int
+        self, conversation: Conversation, agent: LocalAgent, epoch: int | None
     ) -> AgentRecord:
         """Create the agent's row, with the pending messages if there was none, or find it."""
         # The agent's loop may change the state meanwhile, which must be written again then.
@@ -293,7 +293,7 @@ class SessionOperations:
         return record
 
     def _start(
-        self, conversation: Conversation, agent: LocalAgent, state: AgentState, epoch: int
+        self, conversation: Conversation, agent: LocalAgent, state: AgentState, epoch: int | None
     ) -> AgentRecord | None:
         """Create the agent's row with the pending messages; None if nothing was written."""
         new = conversation.pending_messages
@@ -317,7 +317,7 @@ class SessionOperations:
     def _name_in_error(self, what: str) -> AbstractContextManager[None]:
         return formats.name_in_error(f"{what} of session {self.session_id!r}")
 
-    def _append_options(self, conversation: Conversation, epoch: int) -> dict[str, Any]:
+    def _append_options(self, conversation: Conversation, epoch: int | None) -> dict[str, Any]:
         pending = conversation.pending_messages
         for message in pending if conversation.corrections.secrets else ():
             # A model that was responding at the time of the redaction may repeat redacted text.
@@ -331,7 +331,7 @@ class SessionOperations:
         }
 
     def _write_messages(
-        self, conversation: Conversation, record: AgentRecord, epoch: int
+        self, conversation: Conversation, record: AgentRecord, epoch: int | None
     ) -> AppendSteps[None]:
         new = conversation.pending_messages
         options = self._append_options(conversation, epoch)
@@ -381,9 +381,9 @@ class SessionOperations:
             conversation.forget(missing)
             # The session and the agent may have been rolled back too. The epoch stays, because
             # redactions since then are not in the agent's memory: the next write reloads.
-            epoch = self._session.epoch
+            epoch = self._memory.known.epoch
             session = self._session.reopen()
-            self._session.epoch = epoch
+            self._memory.change(epoch=epoch)
             conversation.record = self.store.agents.find(session, conversation.record.agent_id)
 
     def sync(self, conversation: Conversation, agent: LocalAgent) -> None:
@@ -404,7 +404,7 @@ class SessionOperations:
             if "metadata" in stored.message:
                 message["metadata"] = stored.message["metadata"]
             self.store.messages.update(
-                row, stored.position, message, epoch=self._session.epoch, key=stored.key
+                row, stored.position, message, epoch=self._memory.known.epoch, key=stored.key
             )
         original = {k: v for k, v in (stored.original or {}).items() if k != "metadata"}
         if "metadata" in stored.message:
@@ -435,7 +435,7 @@ class SessionOperations:
         with self._name_in_error(f"the state of orchestrator {multi_agent_id!r}"):
             self._session.reload_if_stale(
                 lambda: self.orchestrators.write(
-                    multi_agent_id, state, epoch=self._session.epoch, ended=ended
+                    multi_agent_id, state, epoch=self._memory.known.epoch, ended=ended
                 ),
                 self._reload,
             )
@@ -469,8 +469,8 @@ class SessionOperations:
             row_of(conversation), stored.position, redacted, key=stored.key
         )
         # If another process has redacted too, the next write must reload.
-        if epoch == self._session.epoch + 1:
-            self._session.epoch = epoch
+        if epoch == (self._memory.known.epoch or 0) + 1:
+            self._memory.change(epoch=epoch)
         overwrite(stored.message, redacted)
         conversation.remember(stored.position, stored.message, stored.key)
 
