@@ -137,7 +137,8 @@ class WorkerPool:
         with self._lock:
             if self._closed:
                 raise RuntimeError("cannot do database work while the interpreter shuts down")
-            waits = call is not None and self._has_group_soon()
+            # Usually no thread groups calls, and an idle one takes this call alone.
+            waits = bool(self._grouping) and call is not None and self._has_group_soon()
             idle_thread = self._idle.pop() if self._idle and not waits else None
             if idle_thread is None:
                 self._queue(work)
