@@ -30,7 +30,7 @@ from django_agent_sessions.models import deletion, removal
 from django_agent_sessions.models.functions import value_is, value_of
 from django_agent_sessions.models.last_message import last_message_columns
 from django_agent_sessions.models.lifetimes import Lifetimes
-from django_agent_sessions.models.titles import opening_text
+from django_agent_sessions.models.titles import opening_words
 from django_agent_sessions.values.ids import SessionKey
 from django_agent_sessions.values.owners import reached
 
@@ -147,7 +147,7 @@ class SessionQuerySet(models.QuerySet["tables.Session"]):
 
     def with_display_title(self) -> Self:
         """Read with the sessions what ``display_title`` needs, in the same statement."""
-        return self.annotate(opening_text=opening_text())
+        return self.annotate(opening_words=opening_words())
 
     def older_than(self, age: timedelta | datetime) -> Self:
         """Filter the sessions whose last activity is older: ``older_than(timedelta(days=30))``.

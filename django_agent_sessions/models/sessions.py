@@ -26,7 +26,7 @@ from django_agent_sessions.models.querysets import (
     MessageQuerySet,
     SessionQuerySet,
 )
-from django_agent_sessions.models.titles import display_title, opening_text
+from django_agent_sessions.models.titles import opening_words
 from django_agent_sessions.models.users import UserKey, users_are_beside
 from django_agent_sessions.values.ids import MAX_SCOPE_LENGTH, SessionKey, new_id
 
@@ -223,12 +223,13 @@ class Session(models.Model):
         Words are read when they are shown, so that a redaction reaches them. Without
         :meth:`SessionQuerySet.with_display_title`, a session without a title costs a statement.
         """
-        if self.title or "opening_text" in self.__dict__:
-            opening = self.__dict__.get("opening_text")
-        else:
+        words: str | None = None
+        if "opening_words" in self.__dict__:
+            words = self.__dict__["opening_words"]
+        elif not self.title:
             rows = Session._base_manager.using(self._state.db).filter(pk=self.pk)
-            opening = rows.values_list(opening_text(), flat=True).first()
-        return display_title(self.title, opening, self.session_id)
+            words = rows.values_list(opening_words(), flat=True).first()
+        return self.title or words or self.session_id
 
     @property
     def key(self) -> SessionKey:

@@ -52,11 +52,6 @@ _BEGINNING_LENGTH = 200
 _BEGINNING = Substr("message", 1, _BEGINNING_LENGTH, output_field=models.TextField())
 
 
-def display_title(title: str, opening_text: str | None, session_id: str) -> str:
-    """Return the title, else the first words of the first user, else the session id."""
-    return title or first_words(opening_text or "") or session_id
-
-
 def first_words(text: str) -> str:
     """Return how a displayable text begins, in one line; empty if it is redacted completely."""
     # Imported here, because masking reads archives and a start would load all of that.
@@ -100,14 +95,14 @@ class MessageTextField(_TextField):
             text = self._text(dialects.get(dialect), opened_text(text))
         if not text:
             return None
-        return {"message": str(UUID(key)), "role": role, "text": displayable(text[:_LENGTH])}
+        return {"message": str(UUID(key)), "role": role, "text": text[:_LENGTH]}
 
     def _text(self, dialect: dialects.Dialect, payload: str) -> str:
-        return dialect.summary(decode_payload(payload)).text
+        return displayable(dialect.summary(decode_payload(payload)).text)
 
 
-class _OpeningTextField(MessageTextField):
-    """The text alone, unless it is that of a tool's result or has no words."""
+class _OpeningWordsField(MessageTextField):
+    """The first words alone, unless the text is that of a tool's result or has none."""
 
     def __init__(self, *, takes_several: bool) -> None:
         super().__init__(null=True)
@@ -115,14 +110,14 @@ class _OpeningTextField(MessageTextField):
 
     def _read(self, message: str) -> Any:
         said = super()._read(message)
-        return said["text"] if said and first_words(said["text"]) else None
+        return (said and first_words(said["text"])) or None
 
     def _text(self, dialect: dialects.Dialect, payload: str) -> str:
         return "" if begins_with_result(payload) else super()._text(dialect, payload)
 
 
-def opening_text() -> Case:
-    """Return the annotation of the first text of a user, of sessions without a title.
+def opening_words() -> Case:
+    """Return the annotation of the first words of a user, of sessions without a title.
 
     Results of tools have the role of the user in some formats, and are no text of a user. Of
     encrypted messages, three are read.
@@ -138,7 +133,7 @@ def opening_text() -> Case:
     found = [Subquery(first[place : place + 1]) for place in range(1 if is_plain else _MAX_OPENED)]
     texts = found[0] if is_plain else Joined(_NEXT, *found)
     return Case(
-        When(title="", then=texts), output_field=_OpeningTextField(takes_several=not is_plain)
+        When(title="", then=texts), output_field=_OpeningWordsField(takes_several=not is_plain)
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import logging
@@ -28,6 +29,7 @@ from rest_framework.throttling import BaseThrottle, SimpleRateThrottle
 from django_agent_sessions.content.dialects import displayable
 
 from .access import SCOPE, SessionAccess
+from .pagination import QUERY
 from .parsers import SessionRequest, StrictJSONParser
 from .problems import PreconditionFailed, Unavailable, exception_handler
 from .schema import REASON, SessionSchema
@@ -238,16 +240,12 @@ class SessionAPI(SessionAccess, AtomicAPI):
     def _list_parameters(self) -> set[str]:
         """Return the parameters of the view's pages and filters."""
         view: Any = self
-        paginator = getattr(view, "paginator", None)
-        pages = () if paginator is None else paginator.get_schema_operation_parameters(view)
+        paginator: Any = getattr(view, "pagination_class", None)
+        pages = () if paginator is None else _page_parameters(paginator)
         filters = getattr(getattr(view, "filterset_class", None), "base_filters", {})
         # The filter reads all parameters such as `metadata[team]`, and rejects what is wrong.
         deep = [name for name in view.request.query_params if name.startswith("metadata[")]
-        return {
-            *(page["name"] for page in pages),
-            *filters,
-            *(deep if "metadata" in filters else ()),
-        }
+        return {*pages, *filters, *(deep if "metadata" in filters else ())}
 
     def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
         """Return a request that also reads bodies of unknown length."""
@@ -283,6 +281,11 @@ class SessionAPI(SessionAccess, AtomicAPI):
             raise Unavailable from error
 
     @property
+    def is_search(self) -> bool:
+        """Whether the request has a search query; one of spaces does not count."""
+        return bool(self.request.query_params.get(QUERY, "").strip())
+
+    @property
     def body_size(self) -> int:
         """The bytes of the request's body; the limit, if its length is unknown."""
         length = self.request.META.get("CONTENT_LENGTH") or ""
@@ -310,6 +313,11 @@ class SessionAPI(SessionAccess, AtomicAPI):
         patch_vary_headers(response, ["Accept", "Authorization", "Cookie"])
         response["X-Content-Type-Options"] = "nosniff"
         return response
+
+
+@functools.cache
+def _page_parameters(paginator: type[Any]) -> frozenset[str]:
+    return frozenset(page["name"] for page in paginator().get_schema_operation_parameters(None))
 
 
 def check_parameters(request: Any, known: Collection[str]) -> None:

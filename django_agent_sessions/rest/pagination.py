@@ -362,11 +362,6 @@ def search_query(request: Any) -> str:
     return query.strip()
 
 
-def is_search(request: Any) -> bool:
-    """Return whether the request has a search query; one of spaces does not count."""
-    return bool(request.query_params.get(QUERY, "").strip())
-
-
 def boolean_parameter(request: Any, name: str) -> bool:
     """Return the value of a boolean parameter, which is false by default."""
     value = request.query_params.get(name, "false")

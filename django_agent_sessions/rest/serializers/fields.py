@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
-from operator import attrgetter
 from typing import Any
 
 from django.conf import settings
@@ -142,46 +140,12 @@ class ReasonSerializer(StrictSerializer):
     reason = ReasonField()
 
 
-Table = list[tuple[str, Callable[[Any], Any], Callable[[Any], Any]]]
-"""For each field of a response its name, its getter, and the conversion of its value."""
-
-
 class CostField(serializers.CharField):
     """A stored cost as a decimal number in a string."""
 
     def to_representation(self, value: Any) -> str:
         """Represent a cost in the currency of the prices, with all digits."""
         return amount_text(value)
-
-
-def table_of(serializer: type[serializers.Serializer[Any]], *computed: str) -> Table:
-    """Return the fields of a serializer as a table, except those that a function computes.
-
-    A field of a related row must be one of its key.
-
-    REST framework's own way asks each field of each row for its attribute, its default and its
-    errors, which takes several times as long.
-    """
-    fields: Any = serializer().fields
-    return [
-        (name, *_getter_and_conversion(field))
-        for name, field in fields.items()
-        if name not in computed
-    ]
-
-
-def _getter_and_conversion(field: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    if isinstance(field, serializers.PrimaryKeyRelatedField):
-        return attrgetter(f"{field.source}_id"), lambda key: key
-    return attrgetter(field.source), getattr(field, "convert", field.to_representation)
-
-
-def represent(row: Any, table: Table) -> dict[str, Any]:
-    """Represent a row by a table."""
-    return {
-        name: None if (value := read(row)) is None else convert(value)
-        for name, read, convert in table
-    }
 
 
 def parse_datetime_or_none(value: object) -> datetime | None:

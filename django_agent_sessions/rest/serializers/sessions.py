@@ -50,7 +50,7 @@ class SessionRowSerializer(serializers.ModelSerializer[Session]):
     last_text = SaidSerializer(
         read_only=True, allow_null=True, help_text="The last text of the conversation."
     )
-    owner = DisplayableField(
+    owner = serializers.CharField(
         source="owner_id", read_only=True, allow_null=True, help_text="The user's id."
     )
     cache_read_tokens = serializers.IntegerField(

@@ -29,7 +29,6 @@ from django_agent_sessions.rest.pagination import (
     RAW,
     MessagePagination,
     boolean_parameter,
-    is_search,
     search_query,
 )
 from django_agent_sessions.rest.problems import RangeNotSatisfiable
@@ -105,7 +104,7 @@ class ConversationViewSet(MessageListMixin, viewsets.GenericViewSet[Any]):
 
     def get_throttles(self) -> list[Any]:
         """Limit searches separately, because they cost more."""
-        if is_search(self.request):
+        if self.is_search:
             self.throttle_scope = ThrottleScope.SEARCH
         return super().get_throttles()
 

@@ -44,7 +44,6 @@ from django_agent_sessions.rest.changes import named_by_fields
 from django_agent_sessions.rest.filters import SessionFilter, SessionFilterBackend
 from django_agent_sessions.rest.pagination import (
     SessionPagination,
-    is_search,
     search_query,
 )
 from django_agent_sessions.rest.redaction import (
@@ -110,10 +109,10 @@ class SessionViewSet(ListModelMixin, SessionDetailAPI):
 
     def get_throttles(self) -> list[Any]:
         """Limit searches separately, because they cost more."""
-        searches = is_search(self.request) or any(
-            name.startswith("metadata[") for name in self.request.query_params
-        )
-        if self.action == "list" and searches:
+        if self.action == "list" and (
+            any(name.startswith("metadata[") for name in self.request.query_params)
+            or self.is_search
+        ):
             self.throttle_scope = ThrottleScope.SEARCH
         return super().get_throttles()
 
@@ -169,13 +168,12 @@ class SessionViewSet(ListModelMixin, SessionDetailAPI):
         rows: Any = super().paginate_queryset(queryset)
         if self.asked_scope == SCOPE_OWN:
             return rows
-        is_searched = is_search(self.request)
         # An empty list of shared sessions shows nothing that is to be recorded; a search does.
-        if self.asked_scope == SCOPE_ALL or rows or is_searched:
+        if self.asked_scope == SCOPE_ALL or rows or self.is_search:
             details: dict[str, Any] = {"sessions": len(rows)}
             if rows:
                 details |= {"first": str(rows[0].pk), "last": str(rows[-1].pk)}
-            action = AuditEvent.Action.SEARCHED if is_searched else AuditEvent.Action.READ
+            action = AuditEvent.Action.SEARCHED if self.is_search else AuditEvent.Action.READ
             self.record(action, **details)
         return rows
 

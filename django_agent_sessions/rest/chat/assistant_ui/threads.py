@@ -100,7 +100,7 @@ def metadata_upto(most: int) -> Case:
 
 def shown_title(session: Any) -> str:
     """Return the title, else the first words of the first user; empty if there are none."""
-    return displayable(session.title) or first_words(session.opening_text or "")
+    return displayable(session.title) or session.opening_words or ""
 
 
 def represent_thread(session: Session, metadata: Any) -> dict[str, Any]:
