@@ -25,6 +25,8 @@ from django_agent_sessions.governance.redaction.visibility import staff_visibili
 from django_agent_sessions.governance.session_change import SessionChange, last_step
 from django_agent_sessions.interchange import export_sessions
 from django_agent_sessions.models import AuditEvent, Operation, Session, deletion
+from django_agent_sessions.models.access import reach_of
+from django_agent_sessions.models.permissions import REVIEWING
 from django_agent_sessions.models.removal import check_removable, may_remove
 from django_agent_sessions.models.session_names import by_key
 from django_agent_sessions.queries.matching import reviewable_by, starter_of
@@ -140,7 +142,7 @@ def redact_one(batch: SessionBatch, advance: Advance) -> None:
             by_key(key),
             scope_of(operation),
             reason=operation.reason,
-            visibility=staff_visibility(starter_of(operation)),
+            visibility=staff_visibility(reach_of(starter_of(operation), *REVIEWING)),
             using=batch.using,
         )
 

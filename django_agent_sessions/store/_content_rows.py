@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -58,28 +58,53 @@ def walk(
     using: str,
     session: Session,
     *models: type[Model],
+) -> Iterator[Copy]:
+    """Read all content of a session, or that of some models."""
+    for model in models or content_models():
+        yield from walk_model(using, session, model, content_columns_of(model))
+
+
+def walk_model(
+    using: str,
+    session: Session,
+    model: type[Model],
+    columns: ContentColumns,
     keys: Collection[UUID] | None = None,
 ) -> Iterator[Copy]:
-    """Read all content of a session, or that of some models, or of the rows with these keys."""
-    for model in models or content_models():
-        columns = content_columns_of(model)
-        if model is Session:
-            yield _copy(using, session, columns)
-            continue
-        rows = _rows(using, session.pk, model, columns)
-        for batch in _batches(rows, _BATCH.get(model, _DEFAULT_BATCH), keys):
-            for row in batch:
-                yield _copy(using, row, columns)
+    """Read a session's rows of a model, or those with these keys."""
+    if model is Session:
+        yield _copy(using, session, columns)
+        return
+    rows = _rows(using, session.pk, model, columns)
+    for batch in _batches(rows, _BATCH.get(model, _DEFAULT_BATCH), keys):
+        for row in batch:
+            yield _copy(using, row, columns)
 
 
 def content_versions(
-    using: str, session: Session, model: type[Model], keys: Collection[UUID] | None = None
-) -> dict[Any, Any]:
-    """Return the versions of a model's rows, in a transaction that has locked the session.
+    using: str,
+    session: Session,
+    models: Mapping[type[Model], ContentColumns],
+    keys: Mapping[type[Model], Collection[UUID] | None],
+) -> dict[type[Model], dict[Any, Any]]:
+    """Return the versions of the models' rows, in a transaction that has locked the session.
 
-    Rows without a revision are locked, because they may be written without the session's lock.
+    ``keys`` limits the rows of a model, or is None for all. Rows without a revision are locked,
+    because they may be written without the session's lock.
     """
-    columns = content_columns_of(model)
+    return {
+        model: _versions(using, session, model, columns, keys[model])
+        for model, columns in models.items()
+    }
+
+
+def _versions(
+    using: str,
+    session: Session,
+    model: type[Model],
+    columns: ContentColumns,
+    keys: Collection[UUID] | None,
+) -> dict[Any, Any]:
     if model is Session:
         return {session.pk: _copy(using, session, columns).version}
     rows = _rows(using, session.pk, model, columns)

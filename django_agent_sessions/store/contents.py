@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._change_numbers import clear_derived_titles, increment_redaction_epoch
-from ._content_rows import Copy, content_versions, walk
+from ._content_rows import Copy, content_versions, walk, walk_model
 from ._content_writes import (
     clear_copied_content,
     replace_derived,
@@ -60,5 +60,6 @@ __all__ = [
     "reseal",
     "uploads_of",
     "walk",
+    "walk_model",
     "write_redaction",
 ]

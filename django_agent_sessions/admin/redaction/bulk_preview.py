@@ -22,7 +22,7 @@ from django_agent_sessions.governance.redaction import (
 )
 from django_agent_sessions.governance.redaction.visibility import staff_visibility
 from django_agent_sessions.models import Operation, Session
-from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS
+from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS, REVIEWING
 from django_agent_sessions.models.removal import REMOVABLE
 
 from .preview import Group, count_places, group_places
@@ -89,7 +89,7 @@ def _search(
             scope,
             reason="",
             dry_run=True,
-            visibility=staff_visibility(request.user),
+            visibility=staff_visibility(reach(request, *REVIEWING)),
             using=viewer.using,
         )
     except (Http404, SessionNotFoundError):

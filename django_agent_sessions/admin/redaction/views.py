@@ -35,6 +35,7 @@ from django_agent_sessions.governance.redaction import (
 )
 from django_agent_sessions.governance.redaction.visibility import staff_visibility
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, SessionMessage
+from django_agent_sessions.models.permissions import REVIEWING
 from django_agent_sessions.models.querysets import groups_of_keys
 from django_agent_sessions.models.removal import may_remove
 
@@ -97,7 +98,7 @@ def _confirm_response(viewer: Viewer, form: ScopeForm) -> HttpResponse:
             reason=reason_form.cleaned_data["reason"],
             actor=viewer.request.user,
             descendants=form.descendants,
-            visibility=staff_visibility(viewer.request.user),
+            visibility=staff_visibility(reach(viewer.request, *REVIEWING)),
             expected=viewer.request.POST.get("seal", ""),
             using=viewer.using,
         )
@@ -157,7 +158,7 @@ def _preview_response(
         reason="",
         dry_run=True,
         descendants=form.descendants,
-        visibility=staff_visibility(viewer.request.user),
+        visibility=staff_visibility(reach(viewer.request, *REVIEWING)),
         using=viewer.using,
     )
     message = None if form.everywhere or form.target is None else form.target.message

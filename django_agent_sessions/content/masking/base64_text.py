@@ -24,16 +24,11 @@ _ALIGNMENTS = 4
 _SEPARATOR = "////"
 _TEXT_SEPARATOR = "\uffff"
 
-_SHORTEST = 8
+SHORTEST_BASE64 = 8
 """The fewest characters of base64 that is decoded."""
 
 _SURE = 5
 """Fewer bytes can occur in base64 by chance."""
-
-
-def shortest_base64(shortest: int) -> int:
-    """Return how many characters base64 has at least that encodes a string of this length."""
-    return max(_SHORTEST, shortest * 4 // 3)
 
 
 class Base64Texts:

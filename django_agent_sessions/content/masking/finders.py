@@ -13,7 +13,7 @@ from django_agent_sessions.content.detectors import Detector, detect
 from django_agent_sessions.content.work_budget import check_work
 
 from . import masks
-from .base64_text import shortest_base64
+from .base64_text import SHORTEST_BASE64
 from .escapes import MAYBE_ESCAPED
 from .text_finder import Match, SearchedText, TextFinder
 
@@ -95,8 +95,8 @@ class Finders(tuple[Finder, ...]):
         self._others = [finder for finder in self if finder.longest is not None]
         self._longest = max((finder.longest or 0 for finder in self), default=0)
         self._shortest = min((finder.shortest for finder in self), default=0)
-        lengths = [f.shortest for f in self._others if isinstance(f, TextFinder)]
-        self._shortest_base64 = shortest_base64(min(lengths, default=0))
+        lengths = [f.shortest_base64 for f in self._others if isinstance(f, TextFinder)]
+        self._shortest_base64 = min(lengths, default=SHORTEST_BASE64)
         self._unchecked = 0
         self._found: dict[str, Sequence[Match]] = {}
         self._room = _MOST_KEPT
@@ -135,7 +135,7 @@ class Finders(tuple[Finder, ...]):
         rest: list[Match] = []
         if self._whole:
             self._check_work(text)
-            rest = _matches(SearchedText(text, is_bytes=is_bytes), self._whole)
+            rest = self._matches(text, self._whole, is_bytes)
         current: Match | None = None
         # Larger pieces for longer strings, so that no character is searched more than twice.
         size = max(_PIECE, self._longest)
@@ -144,8 +144,7 @@ class Finders(tuple[Finder, ...]):
             begin = max(0, first - _BEFORE)
             piece = text[begin : last + self._longest]
             self._check_work(piece)
-            searched = SearchedText(piece, is_bytes=is_bytes, shortest=self._shortest_base64)
-            found = _matches(searched, self._others)
+            found = self._matches(piece, self._others, is_bytes)
             if not (found or rest):
                 continue
             found = [
@@ -170,6 +169,14 @@ class Finders(tuple[Finder, ...]):
         if current is not None:
             yield current
 
+    def _matches(self, text: str, finders: Sequence[Finder], is_bytes: bool) -> list[Match]:
+        """Return what some of the finders find, in order."""
+        searched = SearchedText(text, is_bytes=is_bytes, shortest=self._shortest_base64)
+        found: set[Match] = set()
+        for finder in finders:
+            found.update(finder.find(searched))
+        return sorted(found, key=_order)
+
     def _check_work(self, text: str) -> None:
         self._unchecked += max(_LEAST, len(text))
         if self._unchecked >= _CHECKED:
@@ -180,14 +187,6 @@ class Finders(tuple[Finder, ...]):
 def find_matches(text: str, finders: Iterable[Finder]) -> list[Match]:
     """Return the matches in a text outside of masks, in order; overlapping ones are merged."""
     return list(Finders(finders).search(text))
-
-
-def _matches(searched: SearchedText, finders: Sequence[Finder]) -> list[Match]:
-    """Return what some finders find, in order."""
-    found: set[Match] = set()
-    for finder in finders:
-        found.update(finder.find(searched))
-    return sorted(found, key=_order)
 
 
 def _order(match: Match) -> tuple[int, int]:

@@ -193,7 +193,7 @@ class _Masker:
         """Return the method that masks the text at a key; None if it is plain."""
         known = self._known
         if key in known.enums:
-            return _unchanged if known.is_word(text) else self._word
+            return _unchanged if text in known.words else self._word
         if key in known.digests and _DIGEST.match(text):
             return _unchanged
         if key in known.sealed:
@@ -373,8 +373,8 @@ class _Masker:
         return self._id(text, path, prefixed=True)
 
     def _id(self, text: str, path: Path, *, prefixed: bool = False) -> str:
-        first = None if is_replacement_id(text) else next(iter(self._exact.find(text)), None)
-        if first is None:
+        first = next(iter(self._exact.find(text)), None)
+        if first is None or is_replacement_id(text):
             return text
         self.hits.record(path, text, first)
         return replacement_id(text, first.start, prefixed=prefixed)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from django_agent_sessions.content.decoded_text import DecodedText
 from django_agent_sessions.content.work_budget import check_work
 
-from .base64_text import Base64Texts, byte_forms
+from .base64_text import SHORTEST_BASE64, Base64Texts, byte_forms
 from .escapes import (
     MAYBE_ESCAPED,
     MOST_PASSES,
@@ -198,6 +198,8 @@ class SearchedText:
             bases.append(self._derive(plain, DecodedText(self.text, _NUL, lambda match: "")))
         found = list(bases)
         for base in bases:
+            if not MAYBE_ESCAPED.search(base.text):
+                continue
             decoded = self._decoded if base is plain else self._passes(base)
             found += decoded
             if (markup := decode_markup(base.text)) is not None:
@@ -275,6 +277,8 @@ class TextFinder:
         self._number = _number_in(folded)
         forms = (self._flat, self._text, self._number or self._flat)
         self.shortest = min(len("".join(form.split())) for form in forms)
+        # Base64 encodes three bytes as four characters.
+        self.shortest_base64 = max(SHORTEST_BASE64, self.shortest * 4 // 3)
         self.longest: int | None = max(_LEAST_LONGEST, _LONGEST_SPELLED * len(self._text))
 
     def find(self, searched: SearchedText) -> Iterator[Match]:

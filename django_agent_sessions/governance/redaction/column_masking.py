@@ -24,10 +24,13 @@ def mask_columns(found: RowFindings) -> None:
     """Mask the columns of a row whose form does not depend on other rows."""
     columns = found.copy.columns
     for name, value in found.copy.values.items():
-        mask_value = _MASKS.get(columns.columns[name])
-        if mask_value is None:
+        kind = columns.columns[name]
+        if kind in _FORMLESS:
+            changed = found.mask(value, found.place(name), free=kind is ContentKind.DATA)
+        elif kind in _MASKS:
+            changed = _MASKS[kind](found, value, found.place(name))
+        else:
             continue
-        changed = mask_value(found, value, found.place(name))
         if changed is not value:
             found.values[name] = _shortened(found, name, changed)
     for name in columns.ids:
@@ -39,14 +42,6 @@ def _shortened(found: RowFindings, name: str, value: Any) -> Any:
     if not isinstance(value, str):
         return value
     return value[: getattr(found.copy.row._meta.get_field(name), "max_length", None)]
-
-
-def _mask_state(found: RowFindings, value: Any, place: Place) -> Any:
-    return found.mask(value, place)
-
-
-def _mask_data(found: RowFindings, value: Any, place: Place) -> Any:
-    return found.mask(value, place, free=True)
 
 
 def _mask_origin(found: RowFindings, origin: Any, place: Place) -> Any:
@@ -106,9 +101,9 @@ def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
+_FORMLESS = (ContentKind.STATE, ContentKind.DATA)
+"""Columns that are masked as any value is."""
 _MASKS: dict[ContentKind, Callable[[RowFindings, Any, Place], Any]] = {
-    ContentKind.STATE: _mask_state,
-    ContentKind.DATA: _mask_data,
     ContentKind.ORIGIN: _mask_origin,
     ContentKind.ORCHESTRATOR: _mask_orchestrator,
     ContentKind.DOCUMENT: mask_snapshot_document,

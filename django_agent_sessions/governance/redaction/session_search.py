@@ -18,7 +18,9 @@ from django_agent_sessions.models import (
     SessionMultiAgent,
 )
 from django_agent_sessions.models.content_columns import (
+    ContentColumns,
     ContentKind,
+    content_columns_of,
     content_models,
     models_with,
 )
@@ -27,7 +29,7 @@ from django_agent_sessions.store.contents import (
     MessageRef,
     content_versions,
     keys_with_inline_messages,
-    walk,
+    walk_model,
 )
 
 from .column_masking import mask_columns
@@ -41,8 +43,10 @@ from .scopes import Redaction
 from .visibility import Visibility
 
 
-def _models_to_search(groups: ScopeGroups, visibility: Visibility) -> list[type[Model]]:
-    """Return the models in the order of a search."""
+def _models_to_search(
+    groups: ScopeGroups, hidden: Collection[type[Model]]
+) -> dict[type[Model], ContentColumns]:
+    """Return the models in the order of a search, with their columns."""
     if not groups.everywhere:
         models: list[type[Model]] = [SessionMessage, *COMMENT_COLUMNS]
         # After the messages, which these rows can have in another form.
@@ -54,7 +58,8 @@ def _models_to_search(groups: ScopeGroups, visibility: Visibility) -> list[type[
         models.remove(SessionMultiAgent)
         models.insert(models.index(SessionMessage) + 1, SessionMultiAgent)
     # What is hidden after what is seen, whose matches it is searched for.
-    return sorted(models, key=visibility.hidden_models.__contains__)
+    models.sort(key=hidden.__contains__)
+    return {model: content_columns_of(model) for model in models}
 
 
 class SessionSearch:
@@ -72,13 +77,13 @@ class SessionSearch:
     ) -> None:
         self.session = session
         self._visibility = visibility
-        self._hidden = visibility.hidden_models
         self._using = using
         self._groups = groups
         self._copied = copied
         self._dry_run = dry_run
         self._messages = MessageSearch(using, session.pk, groups, with_texts=dry_run)
-        self._models = _models_to_search(groups, visibility)
+        self._hidden = visibility.hidden_models
+        self._models = _models_to_search(groups, self._hidden)
         self.epoch: int | None = None
         self._is_done = False
         self._start()
@@ -91,8 +96,6 @@ class SessionSearch:
         self._refs: set[MessageRef] = set()
         # The named messages that changed, copies of which are in the states of orchestrators.
         self._changes = NodeChanges()
-        # What is searched in what the user does not see.
-        self._hidden_groups = self._groups.limited_to(())
 
     # --- search ------------------------------------------------------------------------------
 
@@ -108,17 +111,22 @@ class SessionSearch:
         self._is_done = True
 
     def _search_model(self, model: type[Model]) -> None:
+        groups = self._groups
         if model in self._hidden:
-            self._hidden_groups = self._groups.limited_to(self._seen_texts())
+            groups = groups.limited_to(self._seen_texts())
         versions: dict[Any, Any] = {}
         findings: dict[Any, RowFindings] = {}
         room = masking.MAX_LISTED_MATCHES
         keys = self._limit(model)
-        rows = walk(self._using, self.session, model, keys=keys) if keys is None or keys else ()
-        for copy in rows:
-            versions[copy.key] = copy.version
-            if found := self._search_row(copy):
-                findings[copy.key] = found
+        is_searched = keys is None or keys
+        columns = self._models[model]
+        for copy in (
+            walk_model(self._using, self.session, model, columns, keys) if is_searched else ()
+        ):
+            key = copy.row.pk
+            versions[key] = copy.version
+            if found := self._search_row(copy, groups):
+                findings[key] = found
                 # Of all matches the first ones are listed.
                 found.hits = found.hits[:room]
                 room -= len(found.hits)
@@ -141,13 +149,10 @@ class SessionSearch:
         self._members = copies_in_session(self._using, self.session.pk, self._copied)
         if self._is_done:
             # Of each model, because this locks the rows that are written without the session.
-            written = [self._was_written(model) for model in self._models]
-            self._is_done = not any(written)
+            limits = {model: self._limit(model) for model in self._models}
+            versions = content_versions(self._using, self.session, self._models, limits)
+            self._is_done = versions == self._versions
         return not self._is_done
-
-    def _was_written(self, model: type[Model]) -> bool:
-        versions = content_versions(self._using, self.session, model, self._limit(model))
-        return versions != self._versions[model]
 
     def _limit(self, model: type[Model]) -> Collection[UUID] | None:
         """Return the keys of the rows to search; None for all rows."""
@@ -163,12 +168,13 @@ class SessionSearch:
             return ()
         return keys_with_inline_messages(self._using, self.session.pk, model)
 
-    def _search_row(self, copy: Copy) -> RowFindings:
-        if isinstance(copy.row, SessionMessage):
-            return self._messages.search(copy, self._members.get(copy.key))
-        is_hidden = self._visibility.hides(copy.row)
-        groups = self._hidden_groups if is_hidden else self._groups
-        found = RowFindings(groups, copy, is_hidden=is_hidden)
+    def _search_row(self, copy: Copy, groups: ScopeGroups) -> RowFindings:
+        """Search a row; ``groups`` are what is searched in rows that the user does not see."""
+        row = copy.row
+        if isinstance(row, SessionMessage):
+            return self._messages.search(copy, self._members.get(row.pk))
+        is_hidden = type(row) in self._hidden and self._visibility.hides(row)
+        found = RowFindings(groups if is_hidden else self._groups, copy, is_hidden=is_hidden)
         self._search_columns(found)
         return found
 

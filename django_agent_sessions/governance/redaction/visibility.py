@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from django.db.models import Model
 
@@ -23,8 +23,7 @@ from django_agent_sessions.models import (
     Snapshot,
     StoredObject,
 )
-from django_agent_sessions.models.access import reach_of
-from django_agent_sessions.models.permissions import REVIEWING
+from django_agent_sessions.models.access import SessionReach
 
 _STATES: frozenset[type[Model]] = frozenset(
     {SessionAgent, SessionMultiAgent, Snapshot, StoredObject, HeldCopy}
@@ -74,7 +73,9 @@ class Visibility:
 SessionVisibility: TypeAlias = Callable[[Session], Visibility]
 
 
-def staff_visibility(user: Any) -> SessionVisibility:
-    """Return what a user sees of sessions in the admin, where it takes the permission to redact."""
-    reviews = reach_of(user, *REVIEWING)
+def staff_visibility(reviews: SessionReach) -> SessionVisibility:
+    """Return what a user sees of sessions in the admin, where it takes the permission to redact.
+
+    ``reviews`` are the sessions whose reviews the user sees, by the permissions of ``REVIEWING``.
+    """
     return lambda session: Visibility(reviews=reviews.includes(session))

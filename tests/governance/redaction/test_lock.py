@@ -30,9 +30,9 @@ def searched(monkeypatch) -> list[bool]:
     noted: list[bool] = []
     original = session_search.SessionSearch._search_row
 
-    def search_row(self, copy):
+    def search_row(self, copy, groups):
         noted.append(connection.in_atomic_block)
-        return original(self, copy)
+        return original(self, copy, groups)
 
     monkeypatch.setattr(session_search.SessionSearch, "_search_row", search_row)
     return noted
