@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -23,7 +21,7 @@ from django_agent_sessions.content import codec, exact_json, masking
 from django_agent_sessions.content.dialects import ASSISTANT_UI
 from django_agent_sessions.models import MAIN_BRANCH, SessionMessage
 from django_agent_sessions.models.querysets import MessageQuerySet
-from django_agent_sessions.models.stored_text import StoredText, payload_beginning
+from django_agent_sessions.models.stored_text import payload_beginning
 from django_agent_sessions.values.ids import MAX_ID_LENGTH
 
 from . import CLIENT_AGENT_ID
@@ -38,33 +36,14 @@ _ID_PREFIX = '{"id":'
 _decode = json.JSONDecoder().raw_decode
 
 
-@dataclass(frozen=True, slots=True)
-class StoredThreadMessage:
-    """A message of the client."""
-
-    id: str
-    """Its current id: redacting an id changes it."""
-
-    names: frozenset[str]
-    """The requested ids that matched it."""
-
-    key: UUID
-    position: int
-    redacted_at: datetime | None
-    agent: UUID
-    has_digest: bool
-    """Whether it has the requested digest: the same content under the same parent."""
-
-
-def find_by_ids(rows: MessageQuerySet, *ids: str, digest: str = "") -> list[StoredThreadMessage]:
+def find_by_ids(rows: MessageQuerySet, *ids: str, digest: str = "") -> list[SessionMessage]:
     """Return the messages with these ids, and those with this digest, oldest first."""
-    ids_by_prefix = {prefix: name for name in ids for prefix in _prefixes(name)}
     condition = Q()
-    for prefix in ids_by_prefix:
-        condition |= Q(now__startswith=prefix) | Q(before__startswith=prefix)
-    needle = f'"content_digest":"{digest}"' if digest else ""
-    if needle:
-        condition |= Q(now__contains=needle) | Q(before__contains=needle)
+    prefixes = tuple(prefix for name in ids for prefix in _prefixes(name))
+    for prefix in prefixes:
+        condition |= Q(head__startswith=prefix)
+    if digest:
+        condition |= Q(head__contains=_digest_field(digest))
     if not condition:
         return []
     heads = _annotate_heads(rows)
@@ -72,21 +51,44 @@ def find_by_ids(rows: MessageQuerySet, *ids: str, digest: str = "") -> list[Stor
     found = heads.filter(condition) if codec.is_plain() else heads
     return [
         message
-        for row in found.values_list(*_COLUMNS)
+        for message in found
         # Some databases compare without case.
-        if (message := _stored_message(row, ids_by_prefix, needle)) is not None
-        and (message.names or message.has_digest)
+        if _id_in(_head(message)) is not None
+        and (_head(message).startswith(prefixes) or has_digest(message, digest))
     ]
 
 
-def find_by_external_ids(rows: MessageQuerySet, *names: str) -> dict[str, StoredThreadMessage]:
+def present_ids(rows: MessageQuerySet, *ids: str) -> dict[str, str]:
+    """Return the present ids of the messages with these ids, by the latter."""
+    prefixes = {name: tuple(_prefixes(name)) for name in ids}
+    return {
+        name: client_id(message)
+        for message in find_by_ids(rows, *ids)
+        for name, of_name in prefixes.items()
+        if _head(message).startswith(of_name)
+    }
+
+
+def find_by_external_ids(rows: MessageQuerySet, *names: str) -> dict[str | None, SessionMessage]:
     """Return the messages with these external ids."""
     keyed = rows.filter(external_id__in=names) if names else rows.none()
-    found = {
-        name: _stored_message(row, {}, "")
-        for *row, name in _annotate_heads(keyed).values_list(*_COLUMNS, "external_id")
-    }
-    return {name: message for name, message in found.items() if message is not None}
+    found = _annotate_heads(keyed)
+    return {message.external_id: message for message in found if _id_in(_head(message)) is not None}
+
+
+def client_id(message: SessionMessage) -> str:
+    """Return the present id of a message that was found: redacting an id changes it."""
+    return _id_in(_head(message)) or ""
+
+
+def has_id(message: SessionMessage, name: str) -> bool:
+    """Return whether a message that was found has this id, or had it before it was redacted."""
+    return _head(message).startswith(tuple(_prefixes(name)))
+
+
+def has_digest(message: SessionMessage, digest: str) -> bool:
+    """Return whether a message that was found has this content under the same parent."""
+    return bool(digest) and _digest_field(digest) in _head(message)
 
 
 def filter_format(rows: MessageQuerySet, name: str, *, newest: int) -> MessageQuerySet:
@@ -126,42 +128,33 @@ def parse_head(text: str) -> dict[str, Any]:
     return fields
 
 
-_COLUMNS = ("message_id", "pk", "redacted_at", "agent_id", "now", "before")
-
-
 def _annotate_heads(rows: MessageQuerySet) -> MessageQuerySet:
-    return rows.annotate(
-        now=payload_beginning(_HEAD_LENGTH),
-        # The original, because the client knows a message by its id from before a redaction.
-        before=StoredText("message", length=_HEAD_LENGTH),
-    )
+    heads: MessageQuerySet = rows.annotate(head=payload_beginning(_HEAD_LENGTH))
+    return heads.only("message_id", "redacted_at", "agent", "external_id")
+
+
+def _head(message: SessionMessage) -> str:
+    head: str = message.head  # type: ignore[attr-defined] # an annotation
+    return head
+
+
+def _digest_field(digest: str) -> str:
+    return f'"content_digest":"{digest}"'
+
+
+def _id_in(head: str) -> str | None:
+    """Return the id at the beginning of a payload; None if it is corrupt."""
+    try:
+        found = _decode(head, len(_ID_PREFIX))[0] if head.startswith(_ID_PREFIX) else None
+    except ValueError:
+        return None
+    return found if isinstance(found, str) else None
 
 
 def _prefixes(name: str) -> Iterable[str]:
     for candidate in (name, *masking.replacement_ids(name)):
         for ascii_only in {candidate.isascii(), True}:
             yield f"{_ID_PREFIX}{json.dumps(candidate, ensure_ascii=ascii_only)},"
-
-
-def _stored_message(
-    row: Sequence[Any], ids_by_prefix: dict[str, str], needle: str
-) -> StoredThreadMessage | None:
-    position, key, redacted_at, agent, now, before = row
-    try:
-        current = _decode(now, len(_ID_PREFIX))[0] if now.startswith(_ID_PREFIX) else None
-    except ValueError:
-        return None
-    if not isinstance(current, str):
-        return None
-    names = {
-        name
-        for prefix, name in ids_by_prefix.items()
-        if now.startswith(prefix) or before.startswith(prefix)
-    }
-    has_digest = bool(needle) and (needle in now or needle in before)
-    return StoredThreadMessage(
-        current, frozenset(names), key, position, redacted_at, agent, has_digest
-    )
 
 
 class Link(NamedTuple):

@@ -28,7 +28,14 @@ from django_agent_sessions.rest.chat.ai_sdk.ui_messages import UIMessage, page_o
 from django_agent_sessions.rest.converters import parse_uuid
 from django_agent_sessions.rest.serializers.fields import displayable_json, format_datetime
 
-from .thread_lookup import HEAD_LENGTH, agent_messages, filter_format, find_by_ids, parse_head
+from .thread_lookup import (
+    HEAD_LENGTH,
+    agent_messages,
+    filter_format,
+    find_by_ids,
+    parse_head,
+    present_ids,
+)
 
 SERVER_FORMAT = "ai-sdk/v6"
 """The format of the server's messages; requests for any other format get none."""
@@ -61,7 +68,7 @@ def message_page(
         last = find_by_ids(rows, after)
         if not last:
             return None
-        page_rows = page_rows.filter(message_id__lt=last[0].position)
+        page_rows = page_rows.filter(message_id__lt=last[0].message_id)
     if name is not None:
         page_rows = filter_format(page_rows, name, newest=limit)
     figures = list(
@@ -87,7 +94,7 @@ def message_page(
 def _update_parents(rows: MessageQuerySet, messages: Sequence[dict[str, Any]]) -> None:
     """Replace the ids of parents whose id was changed by a redaction."""
     old_ids = {parent for message in messages if _may_be_renamed(parent := message["parent_id"])}
-    new_ids = {name: parent.id for parent in find_by_ids(rows, *old_ids) for name in parent.names}
+    new_ids = present_ids(rows, *old_ids)
     for message in messages:
         message["parent_id"] = new_ids.get(message["parent_id"], message["parent_id"])
 

@@ -12,7 +12,7 @@ from rest_framework.exceptions import ValidationError
 from django_agent_sessions.content.dialects import ASSISTANT_UI
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
 from django_agent_sessions.governance.session_change import SessionChange, change
-from django_agent_sessions.models import Session
+from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.contents import delete_messages
 from django_agent_sessions.values.ids import validate_id
@@ -20,11 +20,13 @@ from django_agent_sessions.values.records import AgentRecord, AgentState, NewMes
 
 from . import CLIENT_AGENT_ID
 from .thread_lookup import (
-    StoredThreadMessage,
     agent_messages,
+    client_id,
     content_digest,
     find_by_external_ids,
     find_by_ids,
+    has_digest,
+    has_id,
     thread_links,
     thread_messages,
 )
@@ -58,11 +60,11 @@ class _Message:
         """Its ids."""
         return tuple(name for name in (self.own_id, self.external_id) if name is not None)
 
-    def is_stored_as(self, message: StoredThreadMessage) -> bool:
-        """Return whether a stored message is this one."""
-        return any(name in message.names for name in self.names) or (
-            not self.names and message.has_digest
-        )
+    def is_stored_as(self, message: SessionMessage, digests: Sequence[str]) -> bool:
+        """Return whether a stored message is this one; ``digests`` are those of this one."""
+        if self.names:
+            return any(has_id(message, name) for name in self.names)
+        return any(has_digest(message, digest) for digest in digests)
 
     def digest(self, session: UUID, parent: str | None) -> str:
         """Return the digest of its content and its parent."""
@@ -153,24 +155,25 @@ class ThreadWriter:
         ids = [key for key in (*sent.names, sent.parent) if key is not None]
         keyed = find_by_external_ids(rows, *ids) if sent.is_keyed else {}
         # A message without an id is recognized by its digest.
-        digest = sent.digest(row.pk, sent.parent)
-        stored = find_by_ids(rows, *ids, digest="" if sent.names else digest)
-        parent = next((message for message in stored if sent.parent in message.names), None)
-        parent = parent or keyed.get(sent.parent or "")
-        parent_id = sent.parent if parent is None else parent.id
+        digests = [sent.digest(row.pk, sent.parent)]
+        stored = find_by_ids(rows, *ids, digest="" if sent.names else digests[0])
+        parent = None
+        if (name := sent.parent) is not None:
+            named = (message for message in stored if has_id(message, name))
+            parent = next(named, keyed.get(name))
+        parent_id = sent.parent if parent is None else client_id(parent)
         if parent_id != sent.parent:
             # A redaction has changed the id, or the client names the parent by its external id.
-            digest = sent.digest(row.pk, parent_id)
+            digests.append(sent.digest(row.pk, parent_id))
             if not sent.names:
-                stored += find_by_ids(rows, digest=digest)
+                stored += find_by_ids(rows, digest=digests[-1])
         known = [*keyed.values(), *stored]
         agent = self._client_agent(row, known[0]) if known else self._agent(row)
-        existing = keyed.get(sent.external_id or "") or next(
-            filter(sent.is_stored_as, stored), None
-        )
+        same = (message for message in stored if sent.is_stored_as(message, digests))
+        existing = keyed.get(sent.external_id or "") or next(same, None)
         if existing is not None:
             self._rewrite(current, agent, existing, sent.format, sent.content)
-            return existing.id
+            return client_id(existing)
         if (
             sent.parent is not None
             and parent is None
@@ -179,7 +182,7 @@ class ThreadWriter:
             raise ValidationError({"parent_id": [_NO_PARENT]})
         payload = {
             "id": sent.own_id or f"aui-{sent.new_id(row.pk, parent_id)[:_ID_LENGTH]}",
-            "content_digest": digest,
+            "content_digest": digests[-1],
             "parent_id": parent_id,
             "format": sent.format,
             "content": sent.content,
@@ -203,7 +206,7 @@ class ThreadWriter:
         row, using = current.session, self._store.using
         rows = thread_messages(row.pk, using)
         keyed = find_by_external_ids(rows, *names)
-        found = {one.key: one for one in (*find_by_ids(rows, *names), *keyed.values())}
+        found = {one.pk: one for one in (*find_by_ids(rows, *names), *keyed.values())}
         if not found:
             raise SessionNotFoundError(f"session {row.pk} has no message of a client with this id")
         agent = self._client_agent(row, next(iter(found.values())))
@@ -235,14 +238,14 @@ class ThreadWriter:
         self,
         current: SessionChange,
         agent: AgentRecord,
-        message: StoredThreadMessage,
+        message: SessionMessage,
         name: str | None,
         content: dict[str, Any],
     ) -> None:
         if message.redacted_at is not None:
             return
         row = current.session
-        record = self._store.messages.find(agent, message.position)
+        record = self._store.messages.find(agent, message.message_id)
         stored = {} if record is None else record.content
         name = name or stored.get("format", "")
         if stored.get("content") == content and stored.get("format") == name:
@@ -253,22 +256,22 @@ class ThreadWriter:
         # The parent stays the same, so that no message becomes its own ancestor.
         parent_id = stored.get("parent_id")
         payload = {
-            "id": message.id,
+            "id": client_id(message),
             "content_digest": content_digest(row.pk, parent_id, name, content),
             "parent_id": parent_id,
             "format": name,
             "content": content,
         }
         self._store.messages.update(
-            agent, message.position, payload, epoch=row.redaction_epoch, key=message.key
+            agent, message.message_id, payload, epoch=row.redaction_epoch, key=message.pk
         )
         self._store.touch(row, Usage())
         current.changed = True
 
-    def _client_agent(self, row: Session, message: StoredThreadMessage) -> AgentRecord:
+    def _client_agent(self, row: Session, message: SessionMessage) -> AgentRecord:
         """Return the agent of a stored message; the client's agent has no state."""
         return AgentRecord(
-            message.agent,
+            message.agent_id,
             row.pk,
             CLIENT_AGENT_ID,
             ASSISTANT_UI,

@@ -276,7 +276,7 @@ class FeedbackView(RatingAPI, AssistantUIView):
         key = find_server_message(session, name, self.using)
         if key is None:
             found = find_by_ids(thread_messages(session.pk, self.using), name)
-            key = next((one.key for one in found if name in one.names), None)
+            key = found[0].pk if found else None
         if key is None:
             raise Http404
         return key
