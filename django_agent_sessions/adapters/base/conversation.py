@@ -145,7 +145,8 @@ class ConversationMemory(Memory[KnownConversation]):
         if self.known.pages:
             messages = dict(self.known.messages)
             for branch, page in self.known.pages:
-                messages.update({(branch, placed.position): placed.payload for placed in page})
+                for placed in page:
+                    messages[branch, placed.position] = placed.payload
             self.change(messages=messages, pages=(), waiting=0)
         return self.known.messages
 
