@@ -30,8 +30,8 @@ class GroupedCall(ABC, Generic[R]):
     """A write that can be committed together with others of its kind.
 
     The methods run in database threads, in the context in which the call was created, but
-    :meth:`write_together` in that of none. Calls with the same ``key`` are never in one group, so
-    that they stay in order.
+    :meth:`write_together` in that of none. Calls with the same ``key`` are never in one group: the
+    second may depend on what the first learns.
     """
 
     using: str

@@ -48,9 +48,9 @@ class JoinableTransaction:
 
 
 declared_transaction: contextvars.ContextVar[JoinableTransaction | None] = contextvars.ContextVar(
-    "agent_sessions_promised", default=None
+    "agent_sessions_declared", default=None
 )
-"""The connection of the innermost ``joined()`` block."""
+"""The transaction of the innermost ``joined()`` block."""
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ class HeldLease:
             last = not self._runs
         if last:
             renewer.discard(self)
-            # Also here: `recently_had` is not called by processes that never wait.
+            # Also here: `was_released_recently` is not called by processes that never wait.
             _prune_released()
             _released_at[self.using, self.session] = clock()
         return last and self._process == os.getpid()

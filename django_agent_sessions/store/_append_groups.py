@@ -41,7 +41,7 @@ _MAX_SIZE = 2 * 1024 * 1024
 async def arun_steps(using: str, order: Hashable, steps: AppendSteps[R]) -> R:
     """Carry out the steps of an append without blocking the running event loop.
 
-    Appends with the same ``order`` are written one after the other.
+    Appends with the same ``order`` are never committed together.
     """
     call = _AppendCall(using, order, steps)
     return await bridge.run_async(call.run, using=using, call=call)

@@ -105,7 +105,7 @@ class AdapterSession:
         return self.run(partial(run_steps, self.using, steps), key=key)
 
     async def arun_steps(self, steps: AppendSteps[R], order: object, *, key: Hashable = None) -> R:
-        """Async version of :meth:`run_steps`. Appends with the same ``order`` stay in order."""
+        """Async version of :meth:`run_steps`. Appends with the same ``order`` share no group."""
         self.trace(key)
         try:
             return await arun_steps(self.using, id(order), self._guarded_steps(steps, key))
@@ -158,7 +158,10 @@ class AdapterSession:
             raise failure
 
     def note_failure(self, error: Error) -> None:
-        """Note an error of the database that an operation raises."""
+        """Note an error of the database that an operation raises.
+
+        For an SDK whose hooks hide errors; where the caller sees them, there is nothing to note.
+        """
 
     def open(self) -> SessionRecord:
         """Read the session, or create it."""

@@ -194,7 +194,7 @@ class ConversationSession(AdapterSession):
         )
         self.agent_id = validate_id(agent_id, "agent_id")
 
-    # --- operations, called in a database thread ---------------------------------------------
+    # --- operations, called in a database thread; `aappend` and `prepare` also in a loop -------
 
     def read(self, latest: int | None = None) -> list[Any]:
         """Return the messages, or the latest ones, oldest first."""
@@ -270,7 +270,7 @@ class ConversationSession(AdapterSession):
     def append_prepared(
         self, batch: Sequence[NewMessage], run_id: UUID | None
     ) -> AppendSteps[list[Any]]:
-        """Append what :meth:`prepare` returned."""
+        """Append what :meth:`prepare` returned; the steps begin in a database thread."""
         if not batch:
             return []
         return (yield from self.write(partial(self.append_to, batch, run_id), batch, run_id))
@@ -425,7 +425,7 @@ class ConversationSession(AdapterSession):
         batch: Sequence[NewMessage],
         run_id: UUID | None = None,
     ) -> AppendSteps[list[Any]]:
-        """Write to the conversation; if it does not exist, create it with the batch.
+        """Write to the conversation; if it does not exist, create it with ``batch``.
 
         Returns what ``append_to`` does: the messages as :meth:`append` returns them.
         """
