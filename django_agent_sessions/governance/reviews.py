@@ -134,7 +134,8 @@ def delete_note(session: SessionName, note: UUID, *, author: Any, using: str | N
     removes = _own_notes(alias, pk, note, author).exists
 
     def apply(current: SessionChange) -> None:
-        row = _own_note(current, note, author)
+        # The data key of its text may have been destroyed.
+        row = _own_note(current, note, author, "text")
         _notes(current).filter(pk=note).delete()
         current.record(AuditEvent.Action.NOTE_DELETED, target=row.message_id, note=str(note))
 
@@ -239,9 +240,10 @@ def _own_notes(using: str, session: UUID, note: UUID, author: Any) -> Any:
     return rows.filter(session=session, pk=note, author_id=key) if key else rows.none()
 
 
-def _own_note(current: SessionChange, note: UUID, author: Any) -> Note:
+def _own_note(current: SessionChange, note: UUID, author: Any, *without: str) -> Note:
     """Return a note of an author; one of another author is not found either."""
-    row: Note | None = _own_notes(current.using, current.session.pk, note, author).first()
+    rows = _own_notes(current.using, current.session.pk, note, author)
+    row: Note | None = rows.defer(*without).first()
     if row is None:
         raise TargetNotFoundError("note", f"session {current.session.pk} has no such note")
     return row

@@ -23,7 +23,6 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
 )
 from django_agent_sessions.models import AuditEvent, Session
-from django_agent_sessions.models.deletion import ENCRYPTED
 from django_agent_sessions.store.locking import Removal, lock_session, with_lock
 from django_agent_sessions.values import observing
 
@@ -114,9 +113,6 @@ class _OutdatedPlanError(Exception):
     """Rows were written since the plan was made."""
 
 
-_WITHOUT_CONTENT = (AuditEvent.Action.DELETED, AuditEvent.Action.HELD, AuditEvent.Action.RELEASED)
-"""Actions for which the session's key may have been destroyed."""
-
 _last_step: ContextVar[Callable[[SessionChange], None] | None] = ContextVar(
     "agent_sessions_last_step", default=None
 )
@@ -145,6 +141,7 @@ def change(
     removes: Removal = False,
     plan: Plan | None = None,
     silent: bool = False,
+    content: bool = False,
     using: str | None = None,
 ) -> Receipt[R]:
     """Change a session in one transaction, with its row locked, and once only.
@@ -157,17 +154,17 @@ def change(
     ``action`` is the one whose rule for reasons applies, if any. ``expected`` is the version that
     the caller has seen; if the session has another one, ``SessionConflictError`` is raised. What
     ``removes`` is refused under legal hold, except by a plan, which checks what it found. A
-    ``silent`` change leaves the change number as it is.
+    ``silent`` change leaves the change number as it is. ``content`` says that ``apply`` reads the
+    session's title or metadata, whose data key may have been destroyed.
     """
     reason = "" if action is None else reasons.clean_reason(action, reason, what=what)
     alias = bridge.database(using)
     audit.refuse_username(actor, using=alias)
     joined = in_caller_transaction(connections[alias])
-    unread = ENCRYPTED if action in _WITHOUT_CONTENT else ()
     searches_left = 0 if joined else _SEARCHES_WITHOUT_LOCK
 
     def lock() -> Session:
-        if (row := lock_session(alias, session, without=unread)) is None:
+        if (row := lock_session(alias, session, content=content)) is None:
             raise SessionNotFoundError(f"{what}: the session does not exist")
         return row
 

@@ -35,7 +35,7 @@ TOMBSTONE_NAMESPACE = "\x7fdeleted"
 """Namespace of tombstones. No store can have it."""
 
 ENCRYPTED = ("title", "metadata")
-"""Columns of sessions that a deletion does not read, because their key may have been destroyed."""
+"""Columns of sessions that are read only where they are needed: their key may be destroyed."""
 
 _BESIDE_MESSAGES = ("feedback", "notes", "labels", "review", "participants", "share_links")
 

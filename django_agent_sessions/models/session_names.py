@@ -13,7 +13,7 @@ from django_agent_sessions.exceptions import InvalidIdError, SessionNotFoundErro
 from django_agent_sessions.values.ids import SessionKey, validate_id
 from django_agent_sessions.values.records import SessionRecord
 
-from .deletion import TOMBSTONE_NAMESPACE
+from .deletion import ENCRYPTED, TOMBSTONE_NAMESPACE
 from .querysets import key_condition
 from .sessions import Session
 
@@ -95,13 +95,15 @@ def the_named(session: SessionName, rows: Iterable[Any]) -> Any | None:
 def read_named(session: SessionName, using: str | None = None) -> Session:
     """Return the model of a session for a service, which checks no owner.
 
+    Its title and metadata, whose data key may have been destroyed, are read when they are used.
     Raises ``SessionNotFoundError`` if it does not exist.
     """
     if isinstance(session, Session):
         return session
     alias = bridge.database(using)
     key = session_key(session, alias)
-    row: Session | None = Session.objects.using(alias).filter(pk=key).first()
+    rows = Session.objects.using(alias).filter(pk=key)
+    row: Session | None = rows.defer(*ENCRYPTED).first()
     if row is None:
         raise SessionNotFoundError(f"session {key} does not exist")
     return row

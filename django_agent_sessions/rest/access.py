@@ -148,11 +148,11 @@ class SessionAccess:
         return self.accessible_sessions().filter(allowed)
 
     def session(self, key: Any, *needed: SessionPermission) -> Session:
-        """Return a session without its metadata; raise ``Http404`` if it is out of reach."""
-        sessions = self.accessible_sessions(pk=key)
-        if SessionPermission.DELETE in needed:
-            sessions = sessions.defer(*ENCRYPTED)
-        return self._first_or_404(sessions, needed)
+        """Return a session; its title and metadata are read when they are used.
+
+        Raises ``Http404`` if it is out of reach.
+        """
+        return self._first_or_404(self.accessible_sessions(pk=key), needed)
 
     def sessions_by_key(
         self, keys: Collection[UUID], *needed: SessionPermission
@@ -180,7 +180,7 @@ class SessionAccess:
     def _first_or_404(
         self, sessions: SessionQuerySet, needed: Sequence[SessionPermission]
     ) -> Session:
-        row = self._summaries(sessions).first()
+        row = self._summaries(sessions).defer(*ENCRYPTED).first()
         if row is None or not self.has_permissions(row, *needed):
             raise Http404
         return row

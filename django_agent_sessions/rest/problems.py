@@ -23,6 +23,7 @@ from django_agent_sessions.exceptions import (
     AgentSessionsError,
     BlobError,
     BlobNotFoundError,
+    DestroyedKeyError,
     EncryptedSearchError,
     EncryptionError,
     InvalidIdError,
@@ -48,6 +49,10 @@ _NOT_FOUND = "Not found: it does not exist, or it belongs to another user."
 _FILE_MISSING = (
     "The message's file is missing or damaged in its storage. Ask the operator of this site to "
     "restore it."
+)
+_KEY_DESTROYED = (
+    "The content is encrypted, and its data key was destroyed: it cannot be read any more. The "
+    "session can still be deleted."
 )
 _RETRY_AFTER = "60"
 
@@ -208,6 +213,8 @@ def _response_to(error: Exception) -> Response | None:
     if isinstance(error, EncryptionError):
         # Its text names keys, which is for the log.
         logger.error("content cannot be decrypted: %s", error)
+        if isinstance(error, DestroyedKeyError):
+            return problem_response(status.HTTP_410_GONE, _KEY_DESTROYED, "key_destroyed")
         return problem_response(
             status.HTTP_503_SERVICE_UNAVAILABLE,
             "The content is encrypted and cannot be read now.",

@@ -17,6 +17,7 @@ from django_agent_sessions.exceptions import BlobError
 from django_agent_sessions.models import HeldCopy, Session, SessionMessage
 from django_agent_sessions.models.content_columns import content_columns_of
 from django_agent_sessions.models.content_field import sealed_columns, update_one
+from django_agent_sessions.models.deletion import ENCRYPTED
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.sql.holds import free_at_epoch
 from django_agent_sessions.sql.triggers import permit_change
@@ -27,7 +28,8 @@ _UNDER_HOLD = Exists(Session.objects.filter(pk=OuterRef("session"), legal_hold=T
 def _lock_without_key(using: str, session: UUID) -> Session | None:
     """Lock the session's row against holds and redactions, but not against new rows of it."""
     weaker = connections[using].features.has_select_for_no_key_update
-    return Session.objects.using(using).filter(pk=session).select_for_update(no_key=weaker).first()
+    rows = Session.objects.using(using).filter(pk=session).select_for_update(no_key=weaker)
+    return rows.defer(*ENCRYPTED).first()
 
 
 def replace_state(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -16,6 +16,7 @@ from django_agent_sessions import signals
 from django_agent_sessions.content import codec
 from django_agent_sessions.db.retries import insert_unique
 from django_agent_sessions.db.write_hooks import send_after_commit
+from django_agent_sessions.exceptions import DestroyedKeyError
 from django_agent_sessions.models import Session
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import SessionRecord, Usage
@@ -30,6 +31,40 @@ _COLUMNS = [field.name for field in dataclasses.fields(SessionRecord) if field.n
 
 def session_record(row: Any) -> SessionRecord:
     """Return the record of a session, or of the columns that `sql.lookup` reads."""
+    return SessionRecord(**_record_values(row, _COLUMNS))
+
+
+def record_without_lost(row: Session) -> SessionRecord:
+    """Return the record of a session whose data key may have been destroyed.
+
+    If it was, the title or the metadata raises ``DestroyedKeyError`` when it is used.
+    """
+    try:
+        return session_record(row)
+    except DestroyedKeyError as error:
+        # What was not loaded is lost; a title that was set since is known.
+        lost = row.get_deferred_fields()
+        known = _record_values(row, [name for name in _COLUMNS if name not in lost])
+        return _IncompleteRecord(error, known)
+
+
+class _IncompleteRecord(SessionRecord):
+    """A record without the values that nobody can read any more."""
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: DestroyedKeyError, known: Mapping[str, Any]) -> None:
+        for name, value in {**known, "_error": error}.items():
+            object.__setattr__(self, name, value)  # A record is frozen.
+
+    def __getattr__(self, name: str) -> Any:
+        # Called for a slot that is empty.
+        if name in _COLUMNS:
+            raise self._error
+        raise AttributeError(name)
+
+
+def _record_values(row: Any, columns: Iterable[str]) -> dict[str, Any]:
     codec.remember(row.id, row.owner_id)
     usage = Usage(
         row.message_count,
@@ -40,7 +75,7 @@ def session_record(row: Any) -> SessionRecord:
         row.cache_read_tokens,
         row.cache_write_tokens,
     )
-    return SessionRecord(usage=usage, **{name: getattr(row, name) for name in _COLUMNS})
+    return {"usage": usage, **{name: getattr(row, name) for name in columns}}
 
 
 def insert_session(

@@ -15,13 +15,15 @@ from django_agent_sessions.db.retries import retry_reads, tracked_atomic, write
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
     ConfigurationError,
+    DestroyedKeyError,
     PayloadError,
     SessionConflictError,
     SessionNotFoundError,
 )
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.content_field import sealed_columns
-from django_agent_sessions.models.querysets import groups_of_keys
+from django_agent_sessions.models.deletion import ENCRYPTED
+from django_agent_sessions.models.querysets import SessionQuerySet, groups_of_keys
 from django_agent_sessions.models.session_names import SessionName, name_in_errors
 from django_agent_sessions.sql import lookup
 from django_agent_sessions.values.ids import new_id, validate_id
@@ -41,6 +43,7 @@ from ._new_sessions import (
     insert_session,
     log_unused_metadata,
     new_session,
+    record_without_lost,
     session_record,
     tell_created,
 )
@@ -95,9 +98,21 @@ def _check_types(changes: SessionChanges) -> None:
 def _check_replacement(session: Session, columns: Mapping[str, Any]) -> None:
     """Raise if an update would replace a title or metadata that the session must keep."""
     words = ("title", "metadata")
-    lost = [name for name in words if name in columns and columns[name] != getattr(session, name)]
-    removes = any(getattr(session, name) for name in lost)
-    check_removal(session, removes, f"replacing {' and '.join(lost)}")
+    replaced = [name for name in words if name in columns]
+
+    def removes() -> bool:
+        former = {name: getattr(session, name) for name in replaced}
+        return any(value and value != columns[name] for name, value in former.items())
+
+    check_removal(session, removes, f"replacing {' and '.join(replaced)}")
+
+
+def _lock_for_update(sessions: SessionQuerySet) -> Session | None:
+    rows = sessions.select_for_update()
+    try:
+        return rows.first()
+    except DestroyedKeyError:
+        return rows.defer(*ENCRYPTED).first()
 
 
 class Sessions(StorePart):
@@ -140,7 +155,8 @@ class Sessions(StorePart):
                 arguments keep their values.
 
         Returns:
-            The updated session.
+            The updated session. If its data key was destroyed, the title and the metadata that
+            were not replaced raise ``DestroyedKeyError`` when they are used.
 
         Raises:
             SessionNotFoundError: The session does not exist or belongs to another owner.
@@ -156,7 +172,7 @@ class Sessions(StorePart):
         def update(unsure: bool) -> SessionRecord:
             with tracked_atomic(self.using):
                 # Locked, because a redaction writes titles and metadata too.
-                row = self._context.sessions().select_for_update().filter(pk=key).first()
+                row = _lock_for_update(self._context.sessions().filter(pk=key))
                 if row is None:
                     raise self._context.not_found(session)
                 _check_replacement(row, columns)
@@ -172,7 +188,7 @@ class Sessions(StorePart):
                     sealed = sealed_columns(Session, row.pk, written, Owned(row.owner_id))
                     session_rows(self.using).filter(pk=row.pk).update(**sealed)
                     on_written(self.using, row.pk, "update")
-            return session_record(row)
+                return record_without_lost(row)
 
         what = f"updating session {name_in_errors(session)}"
         return write(self.using, update, what=what, savepoint=False)
@@ -424,7 +440,7 @@ class Sessions(StorePart):
 
         def fork(unsure: bool) -> SessionRecord:
             with tracked_atomic(self.using):
-                source = None if forked is None else lock_session(self.using, forked)
+                source = None if forked is None else lock_session(self.using, forked, content=True)
                 if source is None or not self._context.includes(source):
                     raise SessionNotFoundError(f"{what}: the session does not exist")
                 if unsure and (created := session_rows(self.using).filter(pk=key).first()):

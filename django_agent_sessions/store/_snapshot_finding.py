@@ -11,6 +11,7 @@ from django.db.models import F, Q, QuerySet
 
 from django_agent_sessions.db.retries import retry_reads, tracked_atomic, write
 from django_agent_sessions.models import Session, Snapshot
+from django_agent_sessions.models.deletion import ENCRYPTED
 from django_agent_sessions.models.querysets import begins_with, key_condition
 
 from ._agent_states import LATEST_SNAPSHOT_ID
@@ -86,12 +87,13 @@ class SnapshotFinder(StoreOperations):
         return write(self.using, delete, what=what)
 
     def _lock_by_name(self, session_id: str) -> Session:
-        rows = self._context.sessions().filter_key(self._context.key(session_id))
         weaker = connections[self.using].features.has_select_for_no_key_update
-        session = rows.select_for_update(no_key=weaker).first()
+        named = self._context.sessions().filter_key(self._context.key(session_id))
+        rows = named.select_for_update(no_key=weaker).defer(*ENCRYPTED)
+        session = rows.first()
         if session is None:
             self.store.open(session_id)
-            session = rows.select_for_update(no_key=weaker).first()
+            session = rows.first()
         if session is None:
             raise self._context.not_found(session_id)
         return session

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
@@ -16,6 +16,7 @@ from django_agent_sessions.exceptions import (
     StaleSessionError,
 )
 from django_agent_sessions.models import Session, removal
+from django_agent_sessions.models.deletion import ENCRYPTED
 from django_agent_sessions.models.querysets import SessionQuerySet
 from django_agent_sessions.values.ids import new_id
 
@@ -45,20 +46,20 @@ def lock_session(
     using: str,
     session: UUID,
     *,
-    without: Sequence[str] = (),
+    content: bool = False,
     removes: Removal = False,
     what: str = "",
 ) -> Session | None:
     """Lock the session's row until the transaction ends, and return it; None if it was deleted.
 
-    Columns that are listed in ``without`` are not read. Raises ``LegalHoldError`` as
-    :func:`check_removal` does.
+    Its title and metadata are read only as ``content``, because their key may have been destroyed.
+    Raises ``LegalHoldError`` as :func:`check_removal` does.
 
     A writer that passes its redaction epoch also locks this row, so it commits before this
     transaction or sees the new epoch.
     """
-    rows = Session.objects.using(using).select_for_update().defer(*without)
-    row = rows.filter(pk=session).first()
+    rows = Session.objects.using(using).select_for_update().filter(pk=session)
+    row = (rows if content else rows.defer(*ENCRYPTED)).first()
     if row is not None:
         check_removal(row, removes, what)
     return row
@@ -68,7 +69,7 @@ def lock_sessions(
     rows: SessionQuerySet, *, removes: Removal = False, what: str = ""
 ) -> list[Session]:
     """Lock some sessions as :func:`lock_session` does one."""
-    sessions = list(rows.select_for_update())
+    sessions = list(rows.select_for_update().defer(*ENCRYPTED))
     for session in sessions:
         check_removal(session, removes, what)
     return sessions

@@ -124,7 +124,7 @@ class Timeline:
             current.record(Action.FORKED, target=at, fork=str(fork.id), messages=messages_copied)
             return fork.id, True
 
-        return self._change(apply, "forking", Action.FORKED, added)
+        return self._change(apply, "forking", Action.FORKED, added, content=True)
 
     def create_branch(
         self,
@@ -245,6 +245,8 @@ class Timeline:
         verb: str,
         action: AuditEvent.Action | None = None,
         added: _Added | None = None,
+        *,
+        content: bool = False,
     ) -> R:
         what = f"{verb} in session {self.session.pk}"
 
@@ -269,6 +271,7 @@ class Timeline:
             action=action,
             reason=self.reason,
             expected=self.expected,
+            content=content,
             using=self.using,
         )
         if added is not None:

@@ -241,9 +241,9 @@ class SessionViewSet(ListModelMixin, SessionDetailAPI):
                 )
             self._store(row).sessions.update(row, **fields)
             self.record_access(row, view="change")
-        return etag_response(
-            request, self.representation(self.row_of(self.accessible_sessions(pk=session)))
-        )
+            # Before the commit: nothing is changed if the answer cannot show it.
+            changed = self.representation(self.row_of(self.accessible_sessions(pk=session)))
+        return etag_response(request, changed)
 
     @operation(
         "sessions_delete",

@@ -163,7 +163,7 @@ def set_title(store: SessionStore, session: Session, title: str) -> str:
         return store.sessions.update(row, title=title, title_derived=True).title
 
     what = f"setting the title of session {key}"
-    return change(key, apply, what=what, using=store.using).result
+    return change(key, apply, what=what, content=True, using=store.using).result
 
 
 def title_of_messages(messages: object) -> str:
