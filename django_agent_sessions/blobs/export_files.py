@@ -61,13 +61,24 @@ def read_export(operation: Operation) -> Iterator[bytes]:
 
 def delete_export(operation: Operation) -> None:
     """Delete the files of an export, also those that a killed process left; errors are logged."""
+    _delete_parts(operation, 0)
+
+
+def delete_uncounted_parts(operation: Operation) -> None:
+    """Delete the parts of an export after those that count; errors are logged."""
+    _delete_parts(operation, operation.files)
+
+
+def _delete_parts(operation: Operation, first: int) -> None:
     if operation.kind != Operation.Kind.EXPORT or (alias := storage_alias()) is None:
         return
     try:
         storage, folder = blob_files.get_storage(alias), _folder(operation.pk)
         _, names = file_storage.list_folder(storage, folder)
-        file_storage.delete_files(storage, [f"{folder}/{name}" for name in names])
-        file_storage.remove_folder(storage, folder)
+        parts = [name for name in names if first == 0 or name >= f"{first:06}"]
+        file_storage.delete_files(storage, [f"{folder}/{name}" for name in parts])
+        if first == 0:
+            file_storage.remove_folder(storage, folder)
     except Exception:
         # A storage raises errors of its own.
         logger.warning("The files of an export could not be deleted", exc_info=True)

@@ -205,8 +205,8 @@ class _Erasure:
     def run(self, reason: str, actor: Any) -> ErasureReceipt:
         # A person who erases is not named either.
         actor = self.person if self._is_person(actor) else actor
-        for sessions in self.changed_sessions():
-            delete_exports_of(sessions, person=str(self.key), using=self.using)
+        changed = self._changed_keys()
+        self._delete_exports(changed)
         for fork in self.fork_keys if self.how == "redact" else []:
             self._redact_fork(fork, reason, actor)
         self._redact_written(reason, actor)
@@ -218,6 +218,8 @@ class _Erasure:
             self._delete_originals()
             self.data.sessions.delete()
             deletion.delete_tombstones(Session.objects.using(self.using))
+        # An export that read the sessions before may have been recorded since; later ones cannot.
+        self._delete_exports(changed | self._deleted())
         self.data.objects.delete()
         self.data.participations.delete()
         self._leave_unnamed()
@@ -238,6 +240,13 @@ class _Erasure:
         if are_free:
             self.keys.destroy()
         return self.receipt(actor, event=event)
+
+    def _changed_keys(self) -> set[UUID]:
+        rows = (sessions.order_by() for sessions in self.changed_sessions())
+        return {key for sessions in rows for key in sessions.values_list("pk", flat=True)}
+
+    def _delete_exports(self, sessions: set[UUID]) -> None:
+        delete_exports_of(sessions, person=str(self.key), using=self.using)
 
     def _record(self, reason: str, actor: Any) -> AuditEvent:
         figures: dict[str, Any] = {name: count for name, count in self.counts.items() if count}

@@ -14,6 +14,7 @@ from django_agent_sessions.audit import MAX_REASON
 from django_agent_sessions.blobs.export_files import delete_exports
 from django_agent_sessions.content import masking
 from django_agent_sessions.models import AuditEvent, Operation
+from django_agent_sessions.models.querysets import groups_of_keys
 
 _OVER = (Operation.Status.DONE, Operation.Status.CANCELLED)
 MASKED = "masked"
@@ -23,15 +24,17 @@ _FREE_FILTERS = frozenset({"assignee", "label", "agent", "namespace"})
 _METADATA = "metadata_"
 
 
-def delete_exports_of(sessions: Any, *, person: str, using: str) -> None:
+def delete_exports_of(sessions: Collection[UUID], *, person: str, using: str) -> None:
     """Delete the files of all exports with one of these sessions; end those that are running."""
     with_files = Operation.objects.using(using).filter(files__gt=0)
+    targets = list(with_files.values_list("pk", flat=True))
     exported = AuditEvent.objects.using(using).filter(
-        action=AuditEvent.Action.EXPORTED,
-        target__in=list(with_files.values_list("pk", flat=True)),
-        session__in=sessions.order_by().values("pk"),
+        action=AuditEvent.Action.EXPORTED, target__in=targets
     )
-    rows = with_files.filter(pk__in=list(exported.values_list("target", flat=True).distinct()))
+    keys: set[UUID | None] = set()
+    for group in groups_of_keys(list(sessions)) if targets else ():
+        keys.update(exported.filter(session__in=group).values_list("target", flat=True))
+    rows = with_files.filter(pk__in=keys)
     cancelled = {
         "status": Operation.Status.CANCELLED,
         "finished_at": timezone.now(),

@@ -16,10 +16,15 @@ from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from django_agent_sessions import audit
-from django_agent_sessions.blobs.export_files import delete_expired_exports, delete_export
+from django_agent_sessions.blobs.export_files import (
+    delete_expired_exports,
+    delete_export,
+    delete_uncounted_parts,
+)
 from django_agent_sessions.db import bridge, connection_state
 from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.db.retries import tracked_atomic, write
+from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.governance.operation_erasure import mask_ended_filters
 from django_agent_sessions.models import Operation, Session
 from django_agent_sessions.queries.matching import sessions_of
@@ -27,7 +32,7 @@ from django_agent_sessions.values.ids import new_id
 
 from . import work
 from .control import free, outcome_counts, record_operation
-from .work import BatchOutcome, SessionBatch
+from .work import AccessLostError, BatchOutcome, SessionBatch
 
 __all__ = ["run", "run_waiting"]
 
@@ -148,9 +153,13 @@ class _Runner:
                 if not keys:
                     self._finish()
                     return
-                for group, is_large in work.split(self.operation, keys):
-                    self._carry_out(SessionBatch(self.operation, sessions, group, is_large))
-                    self.progress(self.operation)
+                try:
+                    for group, is_large in work.split(self.operation, keys):
+                        self._carry_out(SessionBatch(self.operation, sessions, group, is_large))
+                        self.progress(self.operation)
+                except AccessLostError:
+                    # The next round reads the rights anew, and stops.
+                    continue
 
     def stop(self, problem: str) -> None:
         """Let another process continue; without a connection the lease expires."""
@@ -176,7 +185,7 @@ class _Runner:
         """Do a batch; if it fails, do its sessions one by one."""
         try:
             self._attempt(batch)
-        except (_NotOursError, OperationalError, InterfaceError):
+        except (_NotOursError, AccessLostError, OperationalError, InterfaceError):
             raise
         except Exception as error:  # of any session, storage or signal: the report names it
             if len(batch.keys) == 1:
@@ -191,17 +200,28 @@ class _Runner:
         if kind == Operation.Kind.REDACT:
             work.redact_one(batch, self._advance)
         elif kind == Operation.Kind.EXPORT:
-            exported = work.export(batch, self._beat)
-
-            def store() -> None:
-                work.record_export(batch, exported)
-                self._advance(last, exported)
-
-            self._in_transaction(store)
+            self._export(batch)
         else:
             service = work.delete if kind == Operation.Kind.DELETE else work.set_hold
             self._in_transaction(lambda: self._advance(last, service(batch)))
         self.operation.refresh_from_db(using=self.using)
+
+    def _export(self, batch: SessionBatch) -> None:
+        for is_last in (False, False, True):
+            exported = work.export(batch, self._beat)
+
+            def store(exported: BatchOutcome = exported) -> None:
+                work.record_export(batch, exported)
+                self._advance(batch.keys[-1], exported)
+
+            try:
+                self._in_transaction(store)
+                return
+            except SessionConflictError:
+                # The files may have what was erased meanwhile.
+                delete_uncounted_parts(self.operation)
+                if is_last:
+                    raise
 
     def _leave_out(self, key: UUID, error: Exception) -> None:
         outcome = work.left_out(key, error)
@@ -275,6 +295,8 @@ class _Runner:
             )
 
         self._in_transaction(finish)
+        # Those of a process that was killed before its last batch counted.
+        delete_uncounted_parts(self.operation)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from django_agent_sessions.content.work_budget import WorkBudget, limit_work
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
     LegalHoldError,
+    SessionConflictError,
     SessionNotFoundError,
 )
 from django_agent_sessions.governance import legal_hold, session_deletion
@@ -51,6 +52,16 @@ class BatchOutcome:
     skipped: list[tuple[UUID, str]] = field(default_factory=list)
     failed: list[tuple[UUID, str]] = field(default_factory=list)
     files: int = 0
+    exported: dict[UUID, int] = field(default_factory=dict)
+    """The exported sessions with the redaction epochs that they had before they were read."""
+
+
+class AccessLostError(Exception):
+    """The user who started the operation may no longer do this."""
+
+
+class NoLongerMatchesError(Exception):
+    """The session was changed since it was found."""
 
 
 Advance = Callable[[UUID, BatchOutcome], None]
@@ -131,8 +142,12 @@ def redact_one(batch: SessionBatch, advance: Advance) -> None:
     (key,) = batch.keys
     rows = Session.objects.using(batch.using).filter(pk=key)
     check_removable(rows)
+    if (user := starter_of(batch.operation)) is None:
+        raise AccessLostError
 
     def step(change: SessionChange) -> None:
+        if not batch.sessions.filter(pk=key).exists():
+            raise NoLongerMatchesError
         advance(key, BatchOutcome(done=1) if change.changed else BatchOutcome(unchanged=1))
 
     budget = WorkBudget(_REDACTION_SECONDS, _REDACTION_BYTES, "Redact this session alone.")
@@ -142,7 +157,7 @@ def redact_one(batch: SessionBatch, advance: Advance) -> None:
             by_key(key),
             scope_of(operation),
             reason=operation.reason,
-            visibility=staff_visibility(reach_of(starter_of(operation), *REVIEWING)),
+            visibility=staff_visibility(reach_of(user, *REVIEWING)),
             using=batch.using,
         )
 
@@ -150,11 +165,13 @@ def redact_one(batch: SessionBatch, advance: Advance) -> None:
 def export(batch: SessionBatch, beat: Callable[[], None]) -> BatchOutcome:
     """Write the sessions to files; :func:`record_export` then records them."""
     outcome = BatchOutcome(files=batch.operation.files)
+    matching = batch.sessions.filter(pk__in=batch.keys)
+    outcome.exported = dict(matching.values_list("pk", "redaction_epoch"))
     reviewable = reviewable_by(batch.operation).among(Session(pk=key) for key in batch.keys)
     with TemporaryFile() as file:
         for key in batch.keys:
             beat()
-            _write(batch.using, key, file, outcome, reviews=key in reviewable)
+            _write(batch, key, file, outcome, reviews=key in reviewable)
         file.seek(0)
         for number in write_parts(batch.operation.pk, outcome.files, file):
             outcome.files = number
@@ -163,24 +180,39 @@ def export(batch: SessionBatch, beat: Callable[[], None]) -> BatchOutcome:
 
 
 def record_export(batch: SessionBatch, outcome: BatchOutcome) -> None:
-    """Record the export of each session, in the transaction that makes the files count."""
-    left_out = {key for key, _ in (*outcome.skipped, *outcome.failed)}
-    details = {key: {"format": "jsonl"} for key in batch.keys if key not in left_out}
+    """Record the export of each session, in the transaction that makes the files count.
+
+    Raises ``SessionConflictError`` if one was deleted, redacted or rewound since it was read: an
+    erasure or a redaction that is over by now must not be missing in the files.
+    """
+    rows = batch.locked(BatchOutcome())
+    now = {row.pk: row.redaction_epoch for row in rows if row.pk in outcome.exported}
+    if now != outcome.exported:
+        raise SessionConflictError("sessions were changed while they were exported")
+    details = {key: {"format": "jsonl"} for key in batch.keys if key in now}
     audit.record_all(AuditEvent.Action.EXPORTED, details, using=batch.using)
 
 
-def _write(using: str, key: UUID, file: IO[bytes], outcome: BatchOutcome, *, reviews: bool) -> None:
+def _write(
+    batch: SessionBatch, key: UUID, file: IO[bytes], outcome: BatchOutcome, *, reviews: bool
+) -> None:
+    if key not in outcome.exported:
+        is_there = Session.objects.using(batch.using).filter(pk=key).exists()
+        outcome.skipped.append((key, CHANGED if is_there else GONE))
+        return
     start = file.tell()
     try:
-        for text in export_sessions([Session(pk=key)], using=using, reviews=reviews):
+        for text in export_sessions([Session(pk=key)], using=batch.using, reviews=reviews):
             file.write(text.encode())
     except AgentSessionsError as error:
         file.truncate(start)
         file.seek(start)
         outcome.failed.append((key, type(error).__name__))
+        del outcome.exported[key]
         return
     if file.tell() == start:
         outcome.skipped.append((key, GONE))
+        del outcome.exported[key]
     else:
         outcome.done += 1
 
@@ -191,6 +223,8 @@ def left_out(key: UUID, error: Exception) -> BatchOutcome:
         return BatchOutcome(skipped=[(key, HELD)])
     if isinstance(error, SessionNotFoundError):
         return BatchOutcome(skipped=[(key, GONE)])
+    if isinstance(error, NoLongerMatchesError):
+        return BatchOutcome(skipped=[(key, CHANGED)])
     # Without the text, which may be the database's and quote content.
     logger.warning("Session %s failed: %s", key, type(error).__name__)
     return BatchOutcome(failed=[(key, type(error).__name__)])
