@@ -265,7 +265,11 @@ class MessageImport:
         if not self.run.dry_run:
             self._replace_used_keys()
             self.parent.target.append_imported(
-                self.session, self.record, self.rows, origin=self.parent.origin
+                self.session,
+                self.record,
+                self.rows,
+                origin=self.parent.origin,
+                is_masked=bool(masked),
             )
         self.run.report.messages += len(self.rows)
         self.rows, self.room, self.saved = [], _ROOM, self.read

@@ -34,9 +34,11 @@ from django_agent_sessions.values.records import AgentRecord, NewMessage, Sessio
 
 from ._agent_states import lock_agent
 from ._branch_steps import insert_branch
+from ._change_numbers import clear_derived_titles
 from ._context import StoreOperations
 from ._counters import set_error_count
 from ._feedback import ImportedFeedback, insert_feedback
+from ._held_copies import keep
 from ._message_copies import common_prefix_length
 from ._queries import branch_rows, session_rows
 from ._redacted_originals import are_originals
@@ -218,8 +220,12 @@ class ImportStore(StoreOperations):
         rows: Sequence[ImportedRow],
         *,
         origin: Mapping[str, Any],
+        is_masked: bool = False,
     ) -> None:
-        """Write a batch of messages and the import's progress, in one transaction."""
+        """Write a batch of messages and the import's progress, in one transaction.
+
+        If some of them were masked, a title that was made from messages is emptied.
+        """
         what = f"importing messages of agent {agent.agent_id!r} of session {session.session_id!r}"
 
         uploads = uploads_of(self.using, session.id, rows)
@@ -230,6 +236,8 @@ class ImportStore(StoreOperations):
             with uploads.attempt(), tracked_atomic(self.using):
                 # Lock the session's row first, as a redaction does.
                 _update_session(self.using, session, what, origin=origin)
+                if is_masked:
+                    _empty_derived_title(self.using, session.id)
                 if uploads:
                     uploads.store()
                 if rows:
@@ -340,6 +348,14 @@ def _update_session(using: str, session: SessionRecord, what: str, **columns: An
     rows = session_rows(using).filter(pk=session.id, redaction_epoch=session.redaction_epoch)
     if not rows.update(**columns):
         raise SessionConflictError(f"{what}: the session was deleted or redacted meanwhile")
+
+
+def _empty_derived_title(using: str, session: UUID) -> None:
+    """Empty the title of a locked session as a redaction does: a hold keeps a copy."""
+    rows = session_rows(using).filter(pk=session, title_derived=True)
+    if (row := rows.first()) is not None:
+        keep(using, row, rows, {"title": ""})
+        clear_derived_titles(using, [session])
 
 
 def _count_messages(using: str, session: UUID) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from django_agent_sessions.content import masking
+from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.interchange import JsonLines, import_sessions
-from django_agent_sessions.models import RedactedOriginal, Session, SessionMessage
+from django_agent_sessions.models import HeldCopy, RedactedOriginal, Session, SessionMessage
 from tests.interchange.jsonl_reading.files import export
 
 pytestmark = pytest.mark.django_db
@@ -72,3 +73,40 @@ def test_what_was_never_redacted_is_imported_as_it_is(file):
 
     assert SECRET in text()
     assert report.skips == 0
+
+
+@pytest.mark.parametrize("derived", [True, False])
+def test_a_title_that_was_made_from_messages_is_emptied(tmp_path, store, derived):
+    session = store.open("s")
+    agent = store.agents.open(session)
+    store.append(agent, {"role": "user", "content": f"My password is {SECRET}."})
+    store.sessions.update(session, title="About a password", title_derived=derived)
+    export(tmp_path / "sessions.jsonl")
+    redact(session.id, Find(SECRET), reason="r")
+    Session.objects.get().delete()
+
+    import_sessions(JsonLines(tmp_path / "sessions.jsonl"))
+
+    row = Session.objects.get()
+    assert (row.title, row.title_derived) == ("" if derived else "About a password", False)
+
+
+def test_under_legal_hold_the_title_is_in_the_copy(tmp_path, store, monkeypatch):
+    session = store.open("s")
+    agent = store.agents.open(session)
+    texts = ("Where shall we go?", f"My password is {SECRET}.")
+    store.append_many(agent, [{"role": "user", "content": text} for text in texts])
+    store.sessions.update(session, title="About a password", title_derived=True)
+    export(tmp_path / "sessions.jsonl")
+    redact(session.id, Find(SECRET), reason="r")
+    Session.objects.get().delete()
+
+    def hold(report: Any) -> None:
+        if report.messages == 1:
+            legal_hold.hold(Session.objects.get().pk, reason="Case 7")
+
+    import_sessions(JsonLines(tmp_path / "sessions.jsonl"), batch=1, progress=hold)
+
+    assert Session.objects.get().title == ""
+    assert HeldCopy.objects.get().content == {"title": "About a password"}
+    assert SECRET not in text()
