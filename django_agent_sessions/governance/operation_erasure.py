@@ -31,7 +31,7 @@ def delete_exports_of(sessions: Collection[UUID], *, person: str, using: str) ->
     exported = AuditEvent.objects.using(using).filter(
         action=AuditEvent.Action.EXPORTED, target__in=targets
     )
-    keys: set[UUID | None] = set()
+    keys: set[Any] = set()
     for group in groups_of_keys(list(sessions)) if targets else ():
         keys.update(exported.filter(session__in=group).values_list("target", flat=True))
     rows = with_files.filter(pk__in=keys)
