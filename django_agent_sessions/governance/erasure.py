@@ -206,7 +206,7 @@ class _Erasure:
         # A person who erases is not named either.
         actor = self.person if self._is_person(actor) else actor
         changed = self._changed_keys()
-        self._delete_exports(changed)
+        self._delete_exports(changed, actor)
         for fork in self.fork_keys if self.how == "redact" else []:
             self._redact_fork(fork, reason, actor)
         self._redact_written(reason, actor)
@@ -219,14 +219,14 @@ class _Erasure:
             self.data.sessions.delete()
             deletion.delete_tombstones(Session.objects.using(self.using))
         # An export that read the sessions before may have been recorded since; later ones cannot.
-        self._delete_exports(changed | self._deleted())
+        self._delete_exports(changed | self._deleted(), actor)
         self.data.objects.delete()
         self.data.participations.delete()
         self._leave_unnamed()
         self._release_usage()
         self._pseudonymize_reviews()
         audit.pseudonymize(str(self.key), self.names, self.person, using=self.using)
-        forget_person(str(self.key), self.names, self.person, using=self.using)
+        forget_person(str(self.key), self.names, self.person, actor=actor, using=self.using)
         # Those of an earlier run, too: it was interrupted, or the storage refused.
         files_to_delete.delete_remaining(self.using)
         self.files_left = self._remaining_files()
@@ -245,8 +245,8 @@ class _Erasure:
         rows = (sessions.order_by() for sessions in self.changed_sessions())
         return {key for sessions in rows for key in sessions.values_list("pk", flat=True)}
 
-    def _delete_exports(self, sessions: set[UUID]) -> None:
-        delete_exports_of(sessions, person=str(self.key), using=self.using)
+    def _delete_exports(self, sessions: set[UUID], actor: Any) -> None:
+        delete_exports_of(sessions, person=str(self.key), actor=actor, using=self.using)
 
     def _record(self, reason: str, actor: Any) -> AuditEvent:
         figures: dict[str, Any] = {name: count for name, count in self.counts.items() if count}

@@ -16,6 +16,8 @@ from django_agent_sessions.content import masking
 from django_agent_sessions.models import AuditEvent, Operation
 from django_agent_sessions.models.querysets import groups_of_keys
 
+from .operation_events import record_end
+
 _OVER = (Operation.Status.DONE, Operation.Status.CANCELLED)
 MASKED = "masked"
 """The key in the criteria of the filters that redactions have masked while others were needed."""
@@ -24,7 +26,7 @@ _FREE_FILTERS = frozenset({"assignee", "label", "agent", "namespace"})
 _METADATA = "metadata_"
 
 
-def delete_exports_of(sessions: Collection[UUID], *, person: str, using: str) -> None:
+def delete_exports_of(sessions: Collection[UUID], *, person: str, actor: Any, using: str) -> None:
     """Delete the files of all exports with one of these sessions; end those that are running."""
     with_files = Operation.objects.using(using).filter(files__gt=0)
     targets = list(with_files.values_list("pk", flat=True))
@@ -34,19 +36,28 @@ def delete_exports_of(sessions: Collection[UUID], *, person: str, using: str) ->
     keys: set[Any] = set()
     for group in groups_of_keys(list(sessions)) if targets else ():
         keys.update(exported.filter(session__in=group).values_list("target", flat=True))
-    rows = with_files.filter(pk__in=keys)
+    found = list(with_files.filter(pk__in=keys))
     cancelled = {
         "status": Operation.Status.CANCELLED,
         "finished_at": timezone.now(),
         "runner": None,
     }
-    found = list(rows)
-    rows.exclude(status__in=_OVER).update(**cancelled)
+    with transaction.atomic(using):
+        for operation in _lock_unfinished(found, using):
+            Operation.objects.using(using).filter(pk=operation.pk).update(**cancelled)
+            record_end(operation, "cancelled", actor, using)
     mask_ended_filters([operation.pk for operation in found], using=using)
     delete_exports(found, person=person)
 
 
-def forget_person(key: str, names: Collection[str], pseudonym: str, *, using: str) -> None:
+def _lock_unfinished(operations: Collection[Operation], using: str) -> list[Operation]:
+    rows = Operation.objects.using(using).filter(pk__in=[each.pk for each in operations])
+    return list(rows.exclude(status__in=_OVER).order_by("pk").select_for_update())
+
+
+def forget_person(
+    key: str, names: Collection[str], pseudonym: str, *, actor: Any, using: str
+) -> None:
     """Delete the operations on a person's sessions, and pseudonymize those that the person started.
 
     The audit events of both stay.
@@ -55,7 +66,11 @@ def forget_person(key: str, names: Collection[str], pseudonym: str, *, using: st
     for operation in rows.defer("found", "report"):
         if _names_person(operation.criteria.get("filters", {}), key, names):
             delete_exports([operation], person=key)
-            rows.filter(pk=operation.pk).delete()
+            with transaction.atomic(using):
+                for running in _lock_unfinished([operation], using):
+                    running.reason = _masked_reason(running, names, words=True)
+                    record_end(running, "cancelled", actor, using)
+                rows.filter(pk=operation.pk).delete()
         elif names:
             _mask_reason(operation, names, words=True)
     rows.filter(started_by=key).update(started_by=pseudonym, started_by_name=pseudonym)
@@ -96,8 +111,12 @@ def shown_filters(operation: Operation) -> dict[str, list[str]]:
 
 
 def _mask_reason(operation: Operation, texts: Collection[str], *, words: bool = False) -> bool:
-    masked = masking.mask_texts(operation.reason, texts, words=words)[:MAX_REASON]
-    return _update(operation, "reason", masked)
+    return _update(operation, "reason", _masked_reason(operation, texts, words=words))
+
+
+def _masked_reason(operation: Operation, texts: Collection[str], *, words: bool) -> str:
+    masked: str = masking.mask_texts(operation.reason, texts, words=words)
+    return masked[:MAX_REASON]
 
 
 def _mask_filters(operation: Operation, texts: Collection[str]) -> bool:

@@ -26,8 +26,9 @@ from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.exceptions import ConfigurationError, RedactionScopeError
 from django_agent_sessions.governance import reasons
 from django_agent_sessions.governance.operation_erasure import mask_ended_filters
+from django_agent_sessions.governance.operation_events import record_end, record_operation
 from django_agent_sessions.governance.redaction import Detect, Find
-from django_agent_sessions.models import AuditEvent, Operation
+from django_agent_sessions.models import Operation
 from django_agent_sessions.models.access import reach_of
 from django_agent_sessions.models.operation import LEASE
 from django_agent_sessions.models.permissions import OPERATION_PERMISSIONS
@@ -116,9 +117,7 @@ def cancel(operation: Operation, *, actor: Any = None) -> bool:
         if cancelled:
             mask_ended_filters([operation.pk], using=alias)
             operation.refresh_from_db(using=alias)
-            record_operation(
-                operation, actor, alias, state="cancelled", **outcome_counts(operation)
-            )
+            record_end(operation, "cancelled", actor, alias)
     if cancelled:
         delete_export(operation)
     return bool(cancelled)
@@ -136,24 +135,6 @@ def free(now: Any) -> Q:
     """Return the condition for operations that a process may take."""
     waiting = Q(status__in=[_Status.WAITING, _Status.STOPPED])
     return waiting | Q(status=_Status.RUNNING, heartbeat_at__lte=now - LEASE)
-
-
-def outcome_counts(operation: Operation) -> dict[str, int]:
-    """Return the counts for the audit event."""
-    names = ("done", "unchanged", "skipped", "failed")
-    return {name: count for name in names if (count := getattr(operation, name))}
-
-
-def record_operation(operation: Operation, actor: Any, using: str, **details: Any) -> None:
-    """Write the event of an operation as a whole; each session has events of its own."""
-    audit.record_checked(
-        AuditEvent.Action.OPERATION,
-        target=operation.pk,
-        actor=actor,
-        reason=operation.reason,
-        details={"operation": str(operation.kind), **details},
-        using=using,
-    )
 
 
 def _rows(using: str, operation: Operation) -> Any:

@@ -26,12 +26,13 @@ from django_agent_sessions.db.loop_guard import sync_only
 from django_agent_sessions.db.retries import tracked_atomic, write
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.governance.operation_erasure import mask_ended_filters
+from django_agent_sessions.governance.operation_events import record_end
 from django_agent_sessions.models import Operation, Session
 from django_agent_sessions.queries.matching import sessions_of
 from django_agent_sessions.values.ids import new_id
 
 from . import work
-from .control import free, outcome_counts, record_operation
+from .control import free
 from .work import AccessLostError, BatchOutcome, SessionBatch
 
 __all__ = ["run", "run_waiting"]
@@ -290,9 +291,7 @@ class _Runner:
                 matched=self.operation.handled,
             )
             mask_ended_filters([self.operation.pk], using=self.using)
-            record_operation(
-                self.operation, None, self.using, state="done", **outcome_counts(self.operation)
-            )
+            record_end(self.operation, "done", None, self.using)
 
         self._in_transaction(finish)
         # Those of a process that was killed before its last batch counted.

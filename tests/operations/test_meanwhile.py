@@ -118,6 +118,26 @@ def test_an_export_has_no_text_that_is_redacted_while_it_runs(user, storage, aft
     assert parts(storage) == ran.files
 
 
+def test_an_erasure_records_the_end_of_the_operations_that_it_ends(user, ada, monkeypatch):
+    monkeypatch.setattr(runner, "_BATCH", 1)
+    hers, _ = talk(2)
+    owned_by(ada, hers)
+    export = begin("export", user)
+    named = begin("hold", user, owner=str(ada.pk), reason="for ada")
+
+    ran = carry_out(export, progress=lambda now: erase(ada, reason="Request 31", actor="desk"))
+
+    assert (ran.status, ran.files) == ("cancelled", 0)
+    assert not Operation.objects.filter(pk=named.pk).exists()
+    for operation, counts in ((export, {"done": 1}), (named, {})):
+        events = AuditEvent.objects.filter(action="operation", target=operation.pk)
+        started, ended = events.order_by("pk")
+        assert started.details["state"] == "started"
+        assert ended.actor == "desk"
+        assert ended.details == {"operation": operation.kind, "state": "cancelled", **counts}
+        assert "ada" not in ended.reason
+
+
 def test_a_large_part_of_an_erased_session_is_deleted(user, ada, storage, after_reading):
     [hers] = talk(1, text="x" * (PART_BYTES // 2))
     owned_by(ada, hers)
