@@ -72,7 +72,7 @@ SESSION_COLUMNS = (
 )
 """The columns of a session; the owner is added separately."""
 
-AGENT_COLUMNS = ("id", "agent_id", "dialect", "created_at", "updated_at")
+AGENT_COLUMNS = ("id", "agent_id", "dialect", "main_name", "created_at", "updated_at")
 AGENT_PAYLOADS = ("state", "conversation_manager_state", "internal_state", "window")
 MESSAGE_COLUMNS = (
     "id",
@@ -229,6 +229,8 @@ def _agents(
     for key in list(agents.values_list("pk", flat=True)):
         row = read_row(agents.filter(pk=key), AGENT_COLUMNS, texts)
         if row is not None:
+            if row["main_name"] is None:
+                del row["main_name"]
             yield f'{comma}{json_object(row, texts)[:-1]},{_branches(key, alias)}"messages":['
             yield from _messages(key, alias, hashes, feedback)
             yield "]}"

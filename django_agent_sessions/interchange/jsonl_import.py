@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 from django_agent_sessions.content import exact_json
 from django_agent_sessions.content.blob_refs import references
 from django_agent_sessions.exceptions import ConfigurationError, PayloadError
+from django_agent_sessions.models import Branch
 from django_agent_sessions.models.fields import decode_payload
 from django_agent_sessions.store.importing import CACHE_COLUMNS, COUNT_COLUMNS
 from django_agent_sessions.values.records import AgentState
@@ -37,7 +38,7 @@ from .sources import (
     SourceMultiAgent,
     SourceSession,
 )
-from .untrusted import MAX_INTEGER, excess_values
+from .untrusted import MAX_INTEGER, excess_values, valid_count
 
 STDIN = "-"
 """The path that means the standard input."""
@@ -224,6 +225,9 @@ def _agent(row: Mapping[str, Any], place: str, blobs: Mapping[str, bytes]) -> So
     agent_id, dialect, messages = row.get("agent_id"), row.get("dialect"), as_list(row, "messages")
     if not isinstance(agent_id, str) or not isinstance(dialect, str) or len(dialect) > 32:
         raise InvalidValueError("an agent has no agent_id or no dialect")
+    main_name = row.get("main_name")
+    if not isinstance(main_name, str | None):
+        raise InvalidValueError("the main_name of an agent is not a string")
     check_word(row, "dialect")
     empty = AgentState()
     state = {
@@ -237,7 +241,7 @@ def _agent(row: Mapping[str, Any], place: str, blobs: Mapping[str, bytes]) -> So
         data=AgentState(**state),
         created_at=as_time(row, "created_at"),
         updated_at=as_time(row, "updated_at"),
-        columns={"id": as_uuid(row, "id")},
+        columns={"id": as_uuid(row, "id"), "main_name": main_name},
         branches=[_branch(as_dict(b, "a branch")) for b in as_list(row, "branches")],
     )
 
@@ -246,7 +250,15 @@ def _branch(row: Mapping[str, Any]) -> SourceBranch:
     number, name = row.get("number"), row.get("name")
     if type(number) is not int or not 0 < number <= MAX_INTEGER or not isinstance(name, str):
         raise InvalidValueError("a branch has no number or no name")
-    return SourceBranch(number, name, as_time(row, "created_at"))
+    return SourceBranch(
+        number,
+        name,
+        as_time(row, "created_at"),
+        # A kind of a later release is none that is known here.
+        kind=row["kind"] if row.get("kind") in Branch.Kind.values else "",
+        parent=valid_count(row.get("parent")),
+        start=valid_count(row.get("start")),
+    )
 
 
 def _messages(

@@ -17,10 +17,21 @@ from django.utils import timezone
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.exceptions import AgentSessionsError, PayloadError
 from django_agent_sessions.governance import legal_hold
-from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
+from django_agent_sessions.models import (
+    MAIN_BRANCH,
+    Branch,
+    Session,
+    SessionAgent,
+    SessionMultiAgent,
+)
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.store import MAIN_NAME, SessionStore
-from django_agent_sessions.store.importing import MAX_COST, ImportStore, plausible_count
+from django_agent_sessions.store.importing import (
+    MAX_COST,
+    ImportedBranch,
+    ImportStore,
+    plausible_count,
+)
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import AgentRecord, AgentState, SessionRecord, Usage
@@ -184,25 +195,42 @@ class SessionImport:
             return None
         record = self._open_agent(session, agent, place)
         latest = MessageImport(self, session, record, agent, place).take()
-        if (agent.branches or agent.costs) and not self.run.dry_run:
-            self.target.import_branches(record, self._names(agent, place), agent.costs)
+        main_name = agent.columns.get("main_name")
+        has_rows = agent.branches or agent.costs or main_name is not None
+        if has_rows and not self.run.dry_run:
+            taken = {MAIN_NAME}
+            branches = self._branches(agent, place, taken)
+            if main_name is not None:
+                main_name = self._branch_name(main_name, f"{place}, name of the main branch", taken)
+            self.target.import_branches(record, branches, agent.costs, main_name=main_name)
         return latest
 
-    def _names(self, agent: SourceAgent, place: str) -> dict[int, tuple[str | None, datetime]]:
-        found: dict[int, tuple[str | None, datetime]] = {}
-        taken = {MAIN_NAME}
-        for branch in agent.branches:
-            name: str | None = branch.name
-            problem = "another branch has this name" if name in taken else ""
-            try:
-                taken.add(validate_id(name, "branch name"))
-            except AgentSessionsError as error:
-                problem = str(error)
-            if problem:
-                self.skip(f"{place}, name of branch {branch.number}", problem)
-                name = None
-            found[branch.number] = (name, valid_time(branch.created_at) or self.created_at)
-        return found
+    def _branches(
+        self, agent: SourceAgent, place: str, taken: set[str]
+    ) -> dict[int, ImportedBranch]:
+        read, written = self.mark["agents"].get(agent.agent_id, (0, 0))
+        return {
+            branch.number: ImportedBranch(
+                self._branch_name(branch.name, f"{place}, name of branch {branch.number}", taken),
+                valid_time(branch.created_at) or self.created_at,
+                branch.kind or Branch.Kind.IMPORTED,
+                branch.parent or MAIN_BRANCH,
+                # Messages that the branches have in common may be missing.
+                branch.start if read == written else None,
+            )
+            for branch in agent.branches
+        }
+
+    def _branch_name(self, name: str, place: str, taken: set[str]) -> str | None:
+        """Return a valid name that no other branch has, and add it to those; None otherwise."""
+        problem = "another branch has this name" if name in taken else ""
+        try:
+            taken.add(validate_id(name, "branch name"))
+        except AgentSessionsError as error:
+            problem = str(error)
+        if problem:
+            self.skip(place, problem)
+        return None if problem else name
 
     def _open_agent(self, session: SessionRecord, agent: SourceAgent, place: str) -> AgentRecord:
         data = self._valid_state(agent.data, place)

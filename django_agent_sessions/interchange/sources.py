@@ -82,11 +82,23 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class SourceBranch:
-    """A side branch of a conversation."""
+    """A side branch of a conversation.
+
+    Attributes:
+        number: Its number, from 1 on.
+        name: Its name.
+        created_at: Time of creation, if known.
+        kind: How it was created, as in ``Branch.Kind``, if known.
+        parent: Number of the branch that it was created from, if known.
+        start: Number of messages that it shared with that branch, if known.
+    """
 
     number: int
     name: str
     created_at: datetime | None = None
+    kind: str = ""
+    parent: int | None = None
+    start: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -285,6 +285,8 @@ class SessionAgent(SessionRelated):
     #: The keys of the messages that were removed last: see `models.removed_messages`.
     #: NULL for none, because a process of an earlier release inserts agents without it.
     removed_messages = models.TextField(null=True, editable=False)  # noqa: DJ001 - NULL costs no byte
+    #: The name that the main branch had as a side branch, which it gets back as one; or NULL.
+    main_name = IdField(null=True, editable=False)  # type: ignore[misc] # as an external id
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
 
@@ -300,6 +302,7 @@ class SessionAgent(SessionRelated):
             "agent_id": ContentKind.ID,
             "dialect": ContentKind.NONE,
             "removed_messages": ContentKind.NONE,
+            "main_name": ContentKind.ID,
         },
         name="agent_id",
         # After the messages, which a window can have in another form.

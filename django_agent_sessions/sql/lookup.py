@@ -38,6 +38,7 @@ _NOT_IN_RECORDS = (
     "feedback_change",
     "last_write",
     "removed_messages",
+    "main_name",
 )
 
 _KEY = Session._meta.get_field("id")

@@ -104,8 +104,7 @@ class Snapshots(StorePart):
             name = None
             if row.branch != MAIN_BRANCH:
                 branch = find_branch_row(self.using, agent, row.branch, what)
-                name = None if branch is None else branch.name
-                swap_with_main(
+                _, name = swap_with_main(
                     self.using,
                     agent,
                     row.branch,

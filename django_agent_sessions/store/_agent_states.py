@@ -33,7 +33,6 @@ BRANCH_NAMES = "branch_names"
 
 ``{"deleted": [name, …], "cleared": [name, …]}``: deleted branches, and branches whose callers
 continue on the main branch, because the conversation was cleared or the branch became the main one.
-``"main"`` is the name of such a branch while it is the main one; it gets the name back afterwards.
 """
 
 RUN_STATE = "run_state"
@@ -60,19 +59,14 @@ def _with_names(internal: Any, row: SessionAgent, became_main: str | None) -> An
     names = dict(stored) if isinstance(stored, dict) else {}
     if became_main is not None and dialects.get(row.dialect).has_named_branches:
         cleared = [*names.get("cleared", ()), became_main]
-        names |= {"cleared": list(dict.fromkeys(cleared)), "main": became_main}
+        names["cleared"] = list(dict.fromkeys(cleared))
     return {**internal, BRANCH_NAMES: names} if names else internal
 
 
 def former_name_of_main(using: str, agent: AgentRecord) -> str | None:
     """Return the name that the main branch had while it was a side branch; None if it had none."""
-    if not dialects.get(agent.dialect).has_named_branches:
-        return None
     rows = SessionAgent.objects.using(using).filter(pk=agent.id)
-    state = rows.values_list("internal_state", flat=True).first()
-    names = state.get(BRANCH_NAMES) if isinstance(state, dict) else None
-    name = names.get("main") if isinstance(names, dict) else None
-    return name if isinstance(name, str) else None
+    return rows.values_list("main_name", flat=True).first()
 
 
 def without_run_state(state: Any, dialect: str) -> Any:
@@ -133,7 +127,10 @@ def settle_agent(
     *,
     became_main: str | None = None,
 ) -> None:
-    """Update the agent's state after a change of its main branch."""
+    """Update the agent's state after a change of its main branch.
+
+    ``became_main`` is the name of a side branch that became the main one.
+    """
     now = timezone.now()
     row = SessionAgent.objects.using(using).get(pk=agent.id)
     refuse_unreadable(f"agent {agent.agent_id!r}", row)
@@ -163,7 +160,9 @@ def settle_agent(
         "internal_state": _with_names(state.internal_state, row, became_main),
     }
     SessionAgent.objects.using(using).filter(pk=agent.id).update(
-        **sealed_columns(SessionAgent, agent.id, columns, agent.session), updated_at=now
+        **sealed_columns(SessionAgent, agent.id, columns, agent.session),
+        main_name=row.main_name if became_main is None else became_main,
+        updated_at=now,
     )
     update_snapshot(
         latest,

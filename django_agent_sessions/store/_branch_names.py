@@ -270,13 +270,12 @@ def _reserve_names(
     if cleared:
         names = [*reserved["deleted"], *names, *([] if main is None else [main])]
         reserved["deleted"] = []
-    elif main is not None:
-        reserved["main"] = main
     kind = "cleared" if cleared else "deleted"
     reserved[kind] = list(dict.fromkeys([*reserved[kind], *names]))
     if names and isinstance(state, dict):
         new = {"internal_state": {**state, BRANCH_NAMES: reserved}}
-        update_one(agent_rows(using).filter(pk=agent.id), new)
+        rows = agent_rows(using).filter(pk=agent.id)
+        update_one(rows, new, main_name=None if cleared else main)
 
 
 _NAMED = ("session", "internal_state")

@@ -89,14 +89,16 @@ def swap_with_main(
     *,
     change: int,
     former_name: str | None,
-) -> BranchRecord:
+) -> tuple[BranchRecord, str]:
     """Swap the main branch with another; the former main branch gets a new number.
 
-    ``change`` is the change number with which the messages of the new main branch got their
-    positions, from the session's locked row. ``former_name`` is the name that the main branch had
-    as a side branch, which it gets back.
+    Return the former main branch, and the name of the one that became the main branch. ``change``
+    is the change number with which the messages of the new main branch got their positions, from
+    the session's locked row. ``former_name`` is the name that the main branch had as a side branch,
+    which it gets back.
     """
     main = agent.on_branch(MAIN_BRANCH)
+    name = branch_record(agent, number, row, 0).name
     start = common_prefix_length(using, agent, MAIN_BRANCH, number)
     length = conversation_length(using, main)
     free = free_number(using, agent)
@@ -121,12 +123,12 @@ def swap_with_main(
     else:
         former_main = row
         branch_rows(using, agent).filter(pk=row.pk).update(**columns)
-        for name, value in columns.items():
-            setattr(row, name, value)
+        for column, value in columns.items():
+            setattr(row, column, value)
     others = branch_rows(using, agent).exclude(pk=former_main.pk)
     others.filter(parent=MAIN_BRANCH).update(parent=free)
     others.filter(parent=number).update(parent=MAIN_BRANCH)
-    return branch_record(agent, free, former_main, length)
+    return branch_record(agent, free, former_main, length), name
 
 
 def _move_branch(using: str, agent: AgentRecord, number: int, to: int) -> None:

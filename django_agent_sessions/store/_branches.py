@@ -287,8 +287,7 @@ class Branches(StorePart):
             if number == MAIN_BRANCH:
                 raise SessionNotFoundError(f"{what}: it is already the main branch")
             insert_snapshot(self.using, agent)
-            name = None if row is None else row.name
-            branch = swap_with_main(
+            branch, name = swap_with_main(
                 self.using,
                 agent,
                 number,

@@ -24,7 +24,7 @@ from django_agent_sessions.content.masking.on_write import mask_on_write
 from django_agent_sessions.db.retries import retry_reads, tracked_atomic, write
 from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import PayloadError, SessionConflictError
-from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionMessage
+from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.models.functions import error_count, message_count
 from django_agent_sessions.sql import message_writes
@@ -40,7 +40,7 @@ from ._counters import set_error_count
 from ._feedback import ImportedFeedback, insert_feedback
 from ._held_copies import keep
 from ._message_copies import common_prefix_length
-from ._queries import branch_rows, session_rows
+from ._queries import agent_rows, branch_rows, session_rows
 from ._redacted_originals import are_originals
 from ._reviews import ImportedReview, insert_review
 from ._rows import MessageRow, database_values, uploads_of
@@ -154,6 +154,20 @@ def plausible_count(value: Any, limit: int = _MAX_COUNT) -> int | None:
 
 
 M = TypeVar("M", bound=models.Model)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedBranch:
+    """A side branch; one without a ``name`` gets one that no other has.
+
+    ``start`` is the number of messages that it shared with its ``parent``; None if it is unknown.
+    """
+
+    name: str | None
+    created_at: datetime
+    kind: str
+    parent: int
+    start: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,12 +319,14 @@ class ImportStore(StoreOperations):
     def import_branches(
         self,
         agent: AgentRecord,
-        names: Mapping[int, tuple[str | None, datetime]],
+        branches: Mapping[int, ImportedBranch],
         costs: Sequence[TurnCost],
+        *,
+        main_name: str | None = None,
     ) -> None:
         """Write the missing rows of side branches and of turn usage.
 
-        A branch whose name is None gets one that no other has.
+        ``main_name`` is the name that the main branch had as a side branch.
         """
         what = f"importing branches of agent {agent.agent_id!r}"
 
@@ -318,24 +334,26 @@ class ImportStore(StoreOperations):
             with tracked_atomic(self.using):
                 lock_agent(self.using, agent, what)
                 existing = set(branch_rows(self.using, agent).values_list("number", flat=True))
-                missing = names.keys() - existing
-                for number in sorted(missing, key=lambda one: (names[one][0] is None, one)):
-                    name, created_at = names[number]
-                    start = common_prefix_length(self.using, agent, MAIN_BRANCH, number)
-                    row = insert_branch(
-                        self.using,
-                        agent,
-                        number,
-                        name,
-                        MAIN_BRANCH,
-                        start,
-                        Branch.Kind.IMPORTED,
-                        what,
-                    )
-                    branch_rows(self.using, agent).filter(pk=row.pk).update(created_at=created_at)
+                missing = branches.keys() - existing
+                # The given names first, so that no other branch gets one of them.
+                for number in sorted(missing, key=lambda one: (branches[one].name is None, one)):
+                    self._import_branch(agent, number, branches[number], what)
+                if main_name is not None:
+                    agent_rows(self.using).filter(pk=agent.id).update(main_name=main_name)
                 import_costs(self.using, agent, costs)
 
         write(self.using, write_rows, what=what, savepoint=False)
+
+    def _import_branch(
+        self, agent: AgentRecord, number: int, branch: ImportedBranch, what: str
+    ) -> None:
+        start = branch.start
+        if start is None:
+            start = common_prefix_length(self.using, agent, branch.parent, number)
+        row = insert_branch(
+            self.using, agent, number, branch.name, branch.parent, start, branch.kind, what
+        )
+        branch_rows(self.using, agent).filter(pk=row.pk).update(created_at=branch.created_at)
 
     def unused_or_new_key(self, model: type[M], key: UUID | None) -> UUID:
         """Return an imported primary key if it is unused, otherwise a new one."""

@@ -61,6 +61,7 @@ WORDS: dict[str, tuple[str, str, str]] = {
     "SessionMultiAgent.multi_agent_id": (KEPT, GONE, GONE),
     "SessionMultiAgent.state": (GONE, GONE, GONE),
     "Branch.name": (KEPT, GONE, GONE),
+    "SessionAgent.main_name": (KEPT, GONE, GONE),
     "Snapshot.snapshot_id": (KEPT, GONE, GONE),
     "Snapshot.document": (GONE, GONE, GONE),
     "StoredObject.key": (KEPT, GONE, GONE),
@@ -130,7 +131,7 @@ def planted(db, bob) -> Any:
     )
     other = {"message": message(f"{WORD}-other-form"), "position": 0}
     SessionAgent.objects.filter(session=row).update(
-        agent_id=f"{WORD}-agent", window={"kept": [other], "tail": 3}
+        agent_id=f"{WORD}-agent", main_name=f"{WORD}-main", window={"kept": [other], "tail": 3}
     )
     SessionMultiAgent.objects.filter(session=row).update(multi_agent_id=f"{WORD}-graph")
     Snapshot.objects.filter(session=row).update(

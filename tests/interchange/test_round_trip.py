@@ -7,13 +7,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.content.dialects import OPENAI, STRANDS
 from django_agent_sessions.interchange import JsonLines, export_sessions, import_sessions
 from django_agent_sessions.interchange.openai_advanced import OpenAIAdvancedSQLiteSource
-from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.store import SessionStore
 from tests.interchange.sources import START, Made, said, talk
 from tests.interchange.test_openai_sqlite import branched
+from tests.store.branching import OPERATIONS, Model
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -56,3 +61,33 @@ def test_a_project_without_time_zones_imports_and_exports_too(settings, tmp_path
     assert import_sessions(JsonLines(lines)).skips == 0
 
     assert SessionMessage.objects.get(message_id=0).created_at == datetime(2024, 5, 1, 15)
+
+
+def trees() -> dict[str, Any]:
+    """The branches of each session, and the name that its main branch gets as a side branch."""
+    store = SessionStore()
+    found = {}
+    for row in SessionAgent.objects.select_related("session"):
+        agent = store.agents.find(store.get(row.session.session_id), row.agent_id)
+        assert agent is not None
+        found[row.session.session_id] = (row.main_name, store.branches.list(agent))
+    return found
+
+
+@pytest.mark.parametrize("dialect", [STRANDS, OPENAI])
+@given(ops=OPERATIONS)
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_tree_of_branches_comes_back_as_it_was(dialect, ops, tmp_path):
+    Session.objects.all().delete()
+    model = Model(SessionStore(), dialect)
+    for count, (kind, which, where) in enumerate(ops):
+        model.do(f"m{count}", kind, which, where)
+    before = trees()
+    lines = tmp_path / "sessions.jsonl"
+    lines.write_text("".join(export_sessions(Session.objects.all())))
+    Session.objects.all().delete()
+
+    report = import_sessions(JsonLines(lines))
+
+    assert report.skips == 0
+    assert trees() == before

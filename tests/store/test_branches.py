@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 from django.db import connection, transaction
 from hypothesis import given
-from hypothesis import strategies as st
 
-from django_agent_sessions.content.dialects import STRANDS
+from django_agent_sessions.content.dialects import OPENAI, STRANDS
 from django_agent_sessions.exceptions import (
     LegalHoldError,
     SessionConflictError,
@@ -19,17 +17,11 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.governance.legal_hold import hold
 from django_agent_sessions.models import Branch, Session, SessionMessage, Snapshot, TurnUsage
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.values.records import AgentRecord, AgentState, SessionRecord
+from django_agent_sessions.values.records import AgentRecord, AgentState
+
+from .branching import OPERATIONS, Model, said, user
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": [{"text": text}]}
-
-
-def said(store: SessionStore, agent: AgentRecord, number: int = 0) -> list[str]:
-    return [m["content"][0]["text"] for m in store.payloads(agent.on_branch(number))]
 
 
 @pytest.fixture
@@ -86,6 +78,45 @@ def test_switching_back_and_forth_loses_nothing(store, agent):
     again = store.branches.switch(agent, other.number)
     assert said(store, agent) == ["a", "b", "x"]
     assert said(store, agent, again.number) == list("abcdefg")
+
+
+@pytest.mark.parametrize("dialect", [STRANDS, OPENAI])
+@pytest.mark.parametrize("way", ["switch", "restore"])
+def test_a_branch_that_was_the_main_one_gets_its_name_back(store, dialect, way):
+    agent = store.agents.open(store.open("named"), dialect=dialect)
+    store.append_many(agent, [user(text) for text in "abc"])
+    idea = store.branches.create(agent, name="idea", upto=2)
+
+    former = store.branches.switch(agent, idea.number)
+    # What an agent does on the way: a program writes its state, and other branches come and go.
+    store.append(agent, user("d"))
+    store.agents.update(agent, AgentState(internal_state={"interrupt_state": {}}))
+    store.branches.rewind(agent, 1, name="rewound")
+    store.branches.delete(agent, store.branches.create(agent, name="gone").number)
+    if way == "restore":
+        snapshots = store.snapshots.list(agent)
+        (left,) = (each for each in snapshots if each.branch == former.number)
+        store.snapshots.restore(agent, left.id)
+    else:
+        store.branches.switch(agent, former.number)
+
+    listed = {branch.name: branch.number for branch in store.branches.list(agent)}
+    assert set(listed) == {"main", "idea", "rewound"}
+    assert said(store, agent) == list("abc")
+    assert said(store, agent, listed["idea"]) == list("ab")
+
+
+@pytest.mark.parametrize("dialect", [STRANDS, OPENAI])
+def test_several_branches_keep_their_names_in_turn(store, dialect):
+    agent = store.agents.open(store.open("named"), dialect=dialect)
+    store.append(agent, user("a"))
+    for name in ("one", "two"):
+        store.branches.create(agent, name=name)
+    first = store.branches.switch(agent, store.branches.find(agent, "one").number)
+    assert (first.name, store.branches.find(agent, "one")) == ("branch-3", None)
+
+    for name, left in (("two", "one"), ("one", "two"), ("branch-3", "one"), ("two", "branch-3")):
+        assert store.branches.switch(agent, store.branches.find(agent, name).number).name == left
 
 
 def store_costs(store: SessionStore, agent: AgentRecord, *turns: int) -> None:
@@ -284,78 +315,10 @@ def test_a_copy_of_a_redacted_message_holds_no_original(store, agent):
     assert copied.redacted_at is not None
 
 
-_ops = st.lists(
-    st.tuples(
-        st.sampled_from(["append", "pop", "rewind", "branch", "switch", "delete", "fork"]),
-        st.integers(0, 5),
-        st.integers(0, 5),
-    ),
-    max_size=12,
-)
-
-
-class Model:
-    """Sessions whose branches are lists; a deed is done to the newest session that it can be."""
-
-    def __init__(self, store: SessionStore) -> None:
-        self.store = store
-        self.sessions: list[tuple[AgentRecord, dict[int, list[str]]]] = []
-        self.begin(store.open("model"), [])
-
-    def begin(self, session: SessionRecord, texts: list[str]) -> None:
-        agent = self.store.agents.open(session, dialect=STRANDS)
-        self.sessions.append((agent, {0: texts}))
-
-    def do(self, text: str, kind: str, which: int, where: int) -> None:
-        agent, branches = self.sessions[which % len(self.sessions)]
-        number = sorted(branches)[where % len(branches)]
-        texts = branches[number]
-        if kind == "append":
-            self.store.append(agent.on_branch(number), user(text))
-            texts.append(text)
-        elif kind == "pop":
-            self.store.pop(agent.on_branch(number))
-            del texts[-1:]
-        elif kind == "rewind":
-            self.rewind(agent, branches, where % (len(branches[0]) + 1) - 1)
-        elif kind == "branch":
-            made = self.store.branches.create(agent, source=number, upto=which)
-            branches[made.number] = texts[:which]
-        elif kind == "fork":
-            self.fork(agent, number, texts, which)
-        elif number and kind == "switch":
-            left = self.store.branches.switch(agent, number)
-            branches[left.number], branches[0] = branches[0], branches.pop(number)
-        elif number:
-            self.store.branches.delete(agent, number)
-            del branches[number]
-
-    def rewind(self, agent: AgentRecord, branches: dict[int, list[str]], to: int) -> None:
-        side = self.store.branches.rewind(agent, to)
-        if side is not None:
-            branches[side.number] = list(branches[0])
-            del branches[0][to + 1 :]
-
-    def fork(self, agent: AgentRecord, number: int, texts: list[str], which: int) -> None:
-        if texts:
-            rows = SessionMessage.objects.filter(agent=agent.id, branch=number)
-            at = rows.get(message_id=which % len(texts))
-            row = Session.objects.get(pk=agent.session)
-            fork = self.store.sessions.fork(self.store.get(row.session_id), at=at.pk)
-            self.begin(fork, texts[: at.message_id + 1])
-
-    def check(self) -> None:
-        for agent, branches in self.sessions:
-            lengths = {branch.number: branch.length for branch in self.store.branches.list(agent)}
-            assert lengths == {number: len(texts) for number, texts in branches.items()}
-            for number, texts in branches.items():
-                assert said(self.store, agent, number) == texts
-
-
-@given(ops=_ops)
+@given(ops=OPERATIONS)
 def test_any_sequence_leaves_every_branch_as_a_simple_model_has_it(ops):
     Session.objects.all().delete()
-    model = Model(SessionStore())
+    model = Model(SessionStore(), STRANDS)
     for count, (kind, which, where) in enumerate(ops):
         model.do(f"m{count}", kind, which, where)
         model.check()

@@ -51,6 +51,39 @@ def test_branches_come_back_with_their_names_and_copies(store, file):
     assert SessionMessage.objects.filter(redacted_at__isnull=False).count() == 3
 
 
+@pytest.mark.parametrize("dialect", ["strands", "openai"])
+@pytest.mark.parametrize("states", [True, False])
+def test_a_main_branch_gets_its_name_back_after_an_import(store, file, dialect, states):
+    agent = store.agents.open(store.open("s"), dialect=dialect)
+    store.append_many(agent, [{"role": "user", "content": text} for text in "ab"])
+    idea = store.branches.create(agent, name="idea", upto=1)
+    former = store.branches.switch(agent, idea.number)
+    export(file, states=states)
+    forget()
+
+    assert import_sessions(JsonLines(file)).skips == 0
+
+    agent = store.agents.find(store.get("s"), agent.agent_id)
+    assert [b.name for b in store.branches.list(agent)] == ["main", former.name]
+    assert store.branches.switch(agent, former.number).name == "idea"
+
+
+def test_what_a_branch_shares_is_counted_again_if_messages_are_missing(store, file):
+    agent = store.agents.open(store.open("s"), dialect="strands")
+    store.append_many(agent, [{"role": "user", "content": [{"text": text}]} for text in "abc"])
+    store.branches.create(agent, name="idea")
+    (line,) = lines(export(file))
+    del line["agents"][0]["messages"][4]["message"]
+    del line["agents"][0]["messages"][5]["message"]
+    forget()
+
+    assert import_sessions(write(file, line)).skips == 2
+
+    agent = store.agents.find(store.get("s"), agent.agent_id)
+    (_, idea) = store.branches.list(agent)
+    assert (idea.kind, idea.parent, idea.start, idea.length) == ("created", 0, 1, 1)
+
+
 def test_an_imported_fork_is_a_session_of_its_own(store, file):
     session = store.open("s")
     store.append(store.agents.open(session), {"role": "user", "content": "a"})

@@ -11,7 +11,7 @@ from django.test import override_settings
 
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.interchange import JsonLines, export_sessions, import_sessions
-from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.models import Branch, Session, SessionAgent, SessionMessage
 from django_agent_sessions.values.records import NewMessage, Usage
 
 from .files import changed, export, forget, lines, reasons, write
@@ -19,6 +19,47 @@ from .files import changed, export, forget, lines, reasons, write
 pytestmark = pytest.mark.django_db
 
 EMPTY = hashlib.sha256().hexdigest()
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"kind": "of a later release", "parent": "x", "start": -1},
+        {"kind": [], "parent": 2**40, "start": True},
+        {"kind": None},
+    ],
+)
+def test_what_is_not_known_of_a_branch_is_found_out(odd, file, store):
+    agent = store.agents.open(store.open("s"), dialect="strands")
+    store.append_many(agent, [{"role": "user", "content": [{"text": text}]} for text in "ab"])
+    store.branches.rewind(agent, 0, name="b")
+    (line,) = lines(export(file))
+    branch = line["agents"][0]["branches"][0]
+    line["agents"][0]["branches"] = [{"number": branch["number"], "name": "b", **odd}]
+    forget()
+
+    assert import_sessions(write(file, line)).skips == 0
+
+    (_, made) = store.branches.list(store.agents.find(store.get("s"), agent.agent_id))
+    assert (made.name, made.kind, made.parent, made.start) == ("b", "imported", 0, 1)
+
+
+@pytest.mark.parametrize("name", ["main", "idea", "", "a\0"])
+def test_a_name_that_the_main_branch_cannot_get_is_told(name, file, store):
+    agent = store.agents.open(store.open("s"), dialect="strands")
+    store.append(agent, {"role": "user", "content": []})
+    store.branches.create(agent, name="idea")
+    (line,) = lines(export(file))
+    line["agents"][0]["main_name"] = name
+    forget()
+
+    report = import_sessions(write(file, line))
+
+    assert [place for place, _ in reasons(report)] == [
+        f"session 's', agent {agent.agent_id!r}, name of the main branch"
+    ]
+    assert SessionAgent.objects.get().main_name is None
+    assert Branch.objects.get().name == "idea"
 
 
 @pytest.mark.parametrize(
@@ -52,6 +93,7 @@ def test_a_branch_that_cannot_be_one_is_told(branch, file):
         ("agents", {}, "its agents is not a list"),
         ("agents.0", None, "an agent is not an object"),
         ("agents.0.dialect", "x" * 33, "an agent has no agent_id or no dialect"),
+        ("agents.0.main_name", 5, "the main_name of an agent is not a string"),
         (
             "session.session_type",
             "q\ud800",
