@@ -275,7 +275,7 @@ class _Erasure:
 
         self._blank(fork, keys, reason, actor)
         what = f"erasing a person in session {fork}"
-        change(fork, clear, what=what, removes=True, using=self.using)
+        change(fork, clear, what=what, removes=True, content=True, using=self.using)
         self.fork_content |= before - content_hashes(fork, self.using)
 
     def _redact_written(self, reason: str, actor: Any) -> None:

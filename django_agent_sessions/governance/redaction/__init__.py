@@ -152,6 +152,7 @@ def redact(
             action=AuditEvent.Action.REDACTED,
             reason=reason,
             plan=plan,
+            content=True,
             using=alias,
         )
     return receipt.result

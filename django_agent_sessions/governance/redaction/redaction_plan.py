@@ -137,7 +137,7 @@ class RedactionPlan:
         while more := set(self._fork_keys()) - locked.keys():
             for key in sorted(more):
                 check_work()
-                locked[key] = lock_session(self._using, key)
+                locked[key] = lock_session(self._using, key, content=True)
         return [row for row in locked.values() if row is not None]
 
     @contextmanager
