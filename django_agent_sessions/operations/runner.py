@@ -159,7 +159,7 @@ class _Runner:
                         self._carry_out(SessionBatch(self.operation, sessions, group, is_large))
                         self.progress(self.operation)
                 except AccessLostError:
-                    # The next round reads the rights anew, and stops.
+                    # The next round finds that the user has no access, and stops.
                     continue
 
     def stop(self, problem: str) -> None:
@@ -216,9 +216,11 @@ class _Runner:
                 self._advance(batch.keys[-1], exported)
 
             try:
-                self._in_transaction(store)
+                self._in_transaction(store, batch.keys[-1])
                 return
             except SessionConflictError:
+                # If another process continues the operation, later parts are of that one.
+                self._update(heartbeat_at=timezone.now())
                 # The files may have what was erased meanwhile.
                 delete_uncounted_parts(self.operation)
                 if is_last:
@@ -230,8 +232,12 @@ class _Runner:
         self._in_transaction(lambda: self._advance(key, outcome))
         self.operation.refresh_from_db(using=self.using)
 
-    def _in_transaction(self, function: Callable[[], None]) -> None:
+    def _in_transaction(self, function: Callable[[], None], last: UUID | None = None) -> None:
+        """Run a function, once also if an answer is lost: ``last`` is where it moves the cursor."""
+
         def attempt(unsure: bool) -> None:
+            if unsure and last is not None and self._ours().filter(cursor=last).exists():
+                return
             with tracked_atomic(self.using):
                 function()
 

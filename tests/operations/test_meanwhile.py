@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from django_agent_sessions.governance.operation_erasure import delete_exports_of
 from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import AuditEvent, Note, Operation, Session, SessionMessage
 from django_agent_sessions.operations import runner, work
+from django_agent_sessions.values.ids import new_id
 from tests.admin.people import grant
 
 from .making import SECRET, begin, carry_out, officer, storing_exports, talk
@@ -105,6 +107,47 @@ def test_an_export_that_is_recorded_while_a_person_is_erased_is_deleted(
     operation.refresh_from_db()
     assert operation.files == 0
     assert parts(storage) == 0
+
+
+def test_an_export_that_another_process_continues_keeps_that_ones_files(
+    user, storage, after_reading
+):
+    session, _ = talk(2)
+    operation = begin("export", user)
+
+    def continue_elsewhere() -> None:
+        redact(session.pk, Find(SECRET), reason="r")
+        assert list(write_parts(operation.pk, 1, BytesIO(b"{}"))) == [2]
+        Operation.objects.filter(pk=operation.pk).update(runner=new_id(), files=2)
+
+    after_reading(continue_elsewhere)
+
+    carry_out(operation)
+
+    operation.refresh_from_db()
+    assert (operation.status, operation.files, parts(storage)) == ("running", 2, 2)
+
+
+def test_a_batch_whose_commit_was_not_answered_is_recorded_once(user, storage, monkeypatch):
+    session, other = talk(2)
+    write = runner.write
+    committed: list[Session] = []
+
+    def write_twice(using: str, attempt: Callable[[bool], None], *, what: str) -> None:
+        write(using, attempt, what=what)
+        if not committed:
+            committed.append(session)
+            session.delete()
+            attempt(True)
+
+    monkeypatch.setattr(runner, "write", write_twice)
+
+    ran = carry_out(begin("export", user))
+
+    assert (ran.status, ran.done, ran.files, parts(storage)) == ("done", 2, 1, 1)
+    assert len(exported(ran)) == 2
+    events = AuditEvent.objects.filter(action="exported", target=ran.pk)
+    assert events.filter(session=other.pk).count() == 1
 
 
 def test_an_export_has_no_text_that_is_redacted_while_it_runs(user, storage, after_reading):
