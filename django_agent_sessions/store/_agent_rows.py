@@ -104,17 +104,7 @@ def new_agent(
     )
 
 
-def insert_agent(
-    using: str,
-    session: SessionRecord | Session,
-    agent_id: str | UUID,
-    dialect: str,
-    data: AgentState | None = None,
-    key: UUID | None = None,
-    created_at: datetime | None = None,
-    updated_at: datetime | None = None,
-) -> AgentRecord | None:
-    """Insert an agent; return None if the session has one with this id."""
-    row = new_agent(using, session, agent_id, dialect, data, key, created_at, updated_at)
-    what = f"creating agent {str(agent_id)!r} in session {session.session_id!r}"
+def insert_agent(using: str, row: SessionAgent) -> AgentRecord | None:
+    """Insert a new agent; return None if the session has one with this id."""
+    what = f"creating agent {row.agent_id!r} in session {row.session_id}"
     return agent_record(row) if insert_unique(using, row, what=what) else None

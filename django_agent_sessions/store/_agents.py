@@ -75,7 +75,8 @@ class Agents(StorePart):
         agent = self.find(session, agent_id)
         if agent is not None:
             return agent
-        created = insert_agent(self.using, session, agent_id, dialect, data)
+        row = new_agent(self.using, session, agent_id, dialect, data)
+        created = insert_agent(self.using, row)
         if created is None:
             created = self.find(session, agent_id)
         if created is None:
@@ -116,9 +117,8 @@ class Agents(StorePart):
             PayloadError: The state is not JSON.
         """
         session = given_session(self._context, session)
-        created = insert_agent(
-            self.using, session, agent_id, dialect, data, id, created_at, updated_at
-        )
+        row = new_agent(self.using, session, agent_id, dialect, data, id, created_at, updated_at)
+        created = insert_agent(self.using, row)
         if created is None:
             raise SessionConflictError(
                 f"agent {agent_id!r} already exists in session {session.session_id!r}"

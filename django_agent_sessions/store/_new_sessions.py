@@ -49,7 +49,7 @@ def record_without_lost(row: Session) -> SessionRecord:
 
 
 class _IncompleteRecord(SessionRecord):
-    """A record without the values that nobody can read any more."""
+    """A record of a session whose title or metadata is lost with its data key."""
 
     __slots__ = ("_error",)
 

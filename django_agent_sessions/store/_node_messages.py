@@ -25,7 +25,7 @@ from django_agent_sessions.sql import lookup
 from django_agent_sessions.values.ids import MAX_ID_LENGTH, id_for_time, new_id, validate_id
 from django_agent_sessions.values.records import AgentRecord, Append, NewMessage, SessionRecord
 
-from ._agent_rows import agent_without_state, insert_agent
+from ._agent_rows import agent_without_state, insert_agent, new_agent
 
 _TASK = "task"
 # The messages of a state differ in their times, by which copies of several agents are ordered.
@@ -84,7 +84,7 @@ def _agent(
 ) -> AgentRecord | None:
     row = lookup.get_agent(using, session.id, agent_id)
     if row is None:
-        return insert_agent(using, session, agent_id, dialect)
+        return insert_agent(using, new_agent(using, session, agent_id, dialect))
     if row.dialect == dialect:
         return agent_without_state(row)
     logger.warning(

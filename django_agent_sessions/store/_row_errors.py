@@ -18,7 +18,7 @@ from django_agent_sessions.values.state_columns import STATES
 def agent_deleted(what: str, session: UUID) -> SessionNotFoundError:
     """Return the error of a write to an agent that does not exist any more."""
     return SessionNotFoundError(
-        f"{what}: the agent or its session {session} was deleted; open it again to start anew"
+        f"{what}: the agent or its session {session} was deleted; open it again to create a new one"
     )
 
 
