@@ -11,6 +11,7 @@ import pytest
 
 from django_agent_sessions import operations
 from django_agent_sessions.blobs.export_files import PART_BYTES, read_export, write_parts
+from django_agent_sessions.db import retries
 from django_agent_sessions.governance import reviews
 from django_agent_sessions.governance.erasure import erase
 from django_agent_sessions.governance.operation_erasure import delete_exports_of
@@ -130,7 +131,7 @@ def test_an_export_that_another_process_continues_keeps_that_ones_files(
 
 def test_a_batch_whose_commit_was_not_answered_is_recorded_once(user, storage, monkeypatch):
     session, other = talk(2)
-    write = runner.write
+    write = retries.write
     committed: list[Session] = []
 
     def write_twice(using: str, attempt: Callable[[bool], None], *, what: str) -> None:
